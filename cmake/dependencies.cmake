@@ -1,0 +1,44 @@
+# Finds every package once. A missing optional package leaves its target out and is named in the summary.
+find_package(Threads REQUIRED)
+find_package(fmt CONFIG REQUIRED)
+find_package(nlohmann_json CONFIG REQUIRED)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(SQLite3 REQUIRED)
+
+set(AUTOTUNE_MISSING "" CACHE INTERNAL "Optional parts that are left out, with the package each needs")
+function(autotune_missing part package)
+  set(AUTOTUNE_MISSING "${AUTOTUNE_MISSING};${part} (needs ${package})" CACHE INTERNAL "")
+endfunction()
+
+if(AUTOTUNE_TESTS)
+  find_package(GTest CONFIG REQUIRED)
+  include(GoogleTest)
+endif()
+if(AUTOTUNE_BENCHMARKS)
+  find_package(benchmark CONFIG QUIET)
+  if(NOT benchmark_FOUND)
+    autotune_missing("benchmarks" "libbenchmark-dev")
+  endif()
+endif()
+
+# Debian's dnnl-config.cmake demands OpenCL, which we do not use: look for the library itself.
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(DNNL_LIBRARY dnnl)
+if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
+  add_library(DNNL::dnnl UNKNOWN IMPORTED)
+  set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
+                                              INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
+else()
+  autotune_missing("the CPU engine" "libdnnl-dev")
+endif()
+
+set(MPI_CXX_SKIP_MPICXX TRUE)
+find_package(MPI QUIET COMPONENTS CXX)
+if(NOT MPI_CXX_FOUND)
+  autotune_missing("ranks as MPI processes" "libopenmpi-dev")
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()

@@ -1,0 +1,38 @@
+# autotune_library(name DEPENDS …): the folder's sources as one static library, with the project's warnings.
+# autotune_test(label DEPENDS …): the folder's *_test.cpp as one executable, one CTest entry a case.
+add_library(autotune_options INTERFACE)
+target_include_directories(autotune_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(autotune_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual)
+if(AUTOTUNE_WERROR)
+  target_compile_options(autotune_options INTERFACE -Werror)
+endif()
+
+function(autotune_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    target_link_libraries(${name} PUBLIC autotune_options ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE autotune_options ${ARG_DEPENDS} ${ARG_PRIVATE})
+  endif()
+endfunction()
+
+function(autotune_test label)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REPLACE "/" "_" name "${folder}_test")
+  file(GLOB sources CONFIGURE_DEPENDS *_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE autotune_options ${ARG_DEPENDS} GTest::gtest_main GTest::gmock)
+  target_compile_definitions(${name} PRIVATE AUTOTUNE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             AUTOTUNE_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  gtest_discover_tests(${name} TEST_PREFIX "${folder}/" PROPERTIES LABELS ${label} DISCOVERY_TIMEOUT 60)
+endfunction()

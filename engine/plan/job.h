@@ -1,0 +1,48 @@
+// Job: all that a worker needs to run one trial or one training; read from a file by the workers.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "engine/plan/model_spec.h"
+#include "engine/plan/parallel_plan.h"
+#include "engine/plan/workload.h"
+
+namespace engine {
+
+// Learning rate and AdamW of a run.
+struct OptimizerSpec {
+  double learning_rate = 6e-4;
+  double minimum_rate = 6e-5;
+  int64_t warmup_steps = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double clip_norm = 1.0;  // 0 = no clipping
+};
+
+struct Job {
+  ModelSpec model;
+  ParallelPlan plan;
+  Workload workload;
+  OptimizerSpec optimizer;
+  int64_t steps = 10;
+  int64_t warmup_steps = 2;  // of `steps`, not timed
+  uint64_t seed = 1;
+  double memory_limit_bytes = 0;  // a rank; 0 = what the device has
+  // A phantom run holds one rank of a plan of any size: `phantom_rank` of plan.world(); -1 = all ranks.
+  int64_t phantom_rank = -1;
+  std::string data_prefix;      // indexed .bin/.idx files; empty = synthetic tokens
+  std::string checkpoint_load;  // folder; empty = initialise
+  std::string checkpoint_save;  // folder; empty = do not save
+  int64_t checkpoint_interval = 0;
+  std::string events_path;      // JSON lines while it runs; empty = none
+  std::string outcome_path;     // the final Outcome
+};
+
+nlohmann::json job_to_json(const Job& job);
+// Throws InputError with every problem, naming `source`.
+Job job_from_json(const nlohmann::json& json, const std::string& source);
+
+}  // namespace engine
