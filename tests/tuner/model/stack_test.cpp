@@ -160,9 +160,10 @@ TEST(SavedBytes, AnUnknownFeatureInARowIsOurMistake) {
 
 TEST(Stack, EveryBuiltInStackIsSoundAndNamedAsItsFile) {
   const std::vector<std::string> names = stack_names();
-  EXPECT_THAT(names, ElementsAre("autotune", "deepspeed-zero3", "megatron-2021", "megatron-2022",
-                                 "megatron-core", "megatron-deepspeed-2022", "nanotron",
-                                 "pytorch-fsdp", "pytorch-fsdp2"));
+  EXPECT_THAT(names,
+              ::testing::IsSupersetOf({"autotune", "deepspeed-zero3", "megatron-2021",
+                                       "megatron-2022", "megatron-core", "megatron-deepspeed-2022",
+                                       "nanotron", "pytorch-fsdp", "pytorch-fsdp2"}));
   for (const std::string& name : names) {
     const Stack stack = find_stack(name);
     EXPECT_EQ(stack.name, name);
