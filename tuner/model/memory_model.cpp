@@ -133,8 +133,7 @@ StageMemory MemoryModel::stage_memory(const RankMemory& rank, const ParallelPlan
   if (plan.dp * plan.cp > 1) memory[MemoryUse::communication] += stack.bucket_bytes;
   if (plan.zero >= 3)
     memory[MemoryUse::communication] +=
-        stack.gathered_layers * static_cast<double>(p.layer) *
-        (precision == engine::Precision::f32 ? 4 : stack.gathered_bytes);
+        stack.gathered_layers * static_cast<double>(p.layer) * engine::storage_bytes(precision);
 
   memory[MemoryUse::runtime] =
       stack.runtime_bytes +

@@ -1,5 +1,6 @@
 // Event simulation of a pipeline schedule with unequal stages.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -51,6 +51,7 @@ constexpr Flag kLegalFlags[] = {
     {"kv_head_replication", &Stack::kv_head_replication},
     {"uneven_stages", &Stack::uneven_stages},
     {"any_layers_per_stage", &Stack::any_layers_per_stage},
+    {"pipeline_needs_full_batch", &Stack::pipeline_needs_full_batch},
     {"selective_recompute", &Stack::selective_recompute},
     {"partial_recompute", &Stack::partial_recompute},
 };

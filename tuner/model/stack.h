@@ -54,6 +54,7 @@ struct Stack {
   bool kv_head_replication = false;              // tp may exceed kv_heads
   bool uneven_stages = false;                    // first and last stage may differ
   bool any_layers_per_stage = false;             // every stage may differ
+  bool pipeline_needs_full_batch = false;        // at least as many micro-batches as stages
   bool selective_recompute = false;
   bool partial_recompute = false;       // full:N
   std::vector<int> zero;                // legal without a pipeline
