@@ -1,0 +1,381 @@
+// Parsing with CLI11: it splits the words into options and positionals; the tables decide the rest.
+#include "tuner/cli/parser.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "engine/base/errors.h"
+#include "engine/base/units.h"
+
+namespace tuner {
+namespace {
+
+// What an option reads as when its value is missing; no shell can pass it.
+constexpr std::string_view kNoValue = "\x01";
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  size_t start = 0;
+  while (true) {
+    const size_t end = text.find(separator, start);
+    parts.emplace_back(text.substr(start, end - start));
+    if (end == std::string_view::npos) return parts;
+    start = end + 1;
+  }
+}
+
+bool is_option(const std::string& word) { return word.size() > 1 && word.front() == '-'; }
+
+std::string quoted_for_shell(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_./,:=+@%^").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string legal_numbers(const Option& option) {
+  const auto shown = [](double value) {
+    return std::abs(value) < 1e15 && value == std::floor(value)
+               ? engine::format_grouped(static_cast<int64_t>(value))
+               : fmt::format("{:g}", value);
+  };
+  return fmt::format("between {} and {}", shown(option.low), shown(option.high));
+}
+
+}  // namespace
+
+// Reads the values of one command line and collects every problem.
+class ArgumentsBuilder {
+ public:
+  explicit ArgumentsBuilder(const Command& command) : command_(command), options_(command.options) {
+    options_.insert(options_.end(), common_options().begin(), common_options().end());
+    for (const auto* table : {&options_, &command_.positionals})
+      for (const Option& option : *table) arguments_.values_[option.name].kind = option.kind;
+  }
+
+  Arguments build(const Words& words) {
+    const auto end = std::find(words.begin(), words.end(), "--");
+    split_words(Words(words.begin(), end));
+    if (end != words.end()) loose_.insert(loose_.end(), end + 1, words.end());
+    read_positionals();
+    check_required(options_);
+    check_required(command_.positionals);
+    if (!problems_.empty()) throw engine::InputError(problems_);
+    arguments_.color_ = requested_color(words);
+    arguments_.command_line_ = "autotune " + command_.words;
+    for (const std::string& word : words) arguments_.command_line_ += " " + quoted_for_shell(word);
+    return std::move(arguments_);
+  }
+
+ private:
+  void problem(std::string text) { problems_.push_back(std::move(text)); }
+
+  // Leaves the words that belong to no option in loose_.
+  void split_words(Words words) {
+    std::erase_if(words, [this](const std::string& word) {
+      const bool hollow = word.starts_with("--") && word.ends_with('=');
+      if (hollow) problem(fmt::format("{} lacks a value", word));
+      return hollow;
+    });
+    CLI::App app;
+    app.set_help_flag();
+    app.allow_extras();
+    std::map<std::string, CLI::Option*> handles;
+    for (const Option& option : options_) {
+      std::string names = option.letter == 0 ? "" : fmt::format("-{},", option.letter);
+      names += option.name;
+      if (option.takes_value()) names = fmt::format("{}{{{}}}", names, kNoValue);
+      handles[option.name] =
+          app.add_flag(names)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      if (option.takes_value()) handles[option.name]->expected(0, 1);
+      if (option.kind == ValueKind::negatable)
+        handles[option.negation()] =
+            app.add_flag(option.negation())->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    }
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+    app.parse(words);
+    for (const Option& option : options_) {
+      const CLI::results_t& results = handles[option.name]->results();
+      if (option.takes_value()) {
+        read_values(option, results);
+      } else {
+        const CLI::results_t none;
+        read_flag(
+            option, results,
+            option.kind == ValueKind::negatable ? handles[option.negation()]->results() : none);
+      }
+    }
+    sort_out_unknown(app.remaining());
+  }
+
+  void sort_out_unknown(const Words& remaining) {
+    std::vector<std::string> known;
+    for (const Option& option : options_) {
+      known.push_back(option.name);
+      if (option.kind == ValueKind::negatable) known.push_back(option.negation());
+    }
+    bool value_may_follow = false;
+    for (const std::string& word : remaining) {
+      if (is_option(word)) {
+        const std::string name = word.substr(0, word.find('='));
+        problem(engine::unknown_name("option", name, known,
+                                     fmt::format("see `autotune help {}`", command_.words)));
+        value_may_follow = name.size() == word.size();
+      } else {
+        // A word behind an unknown option is most likely its value: no second message.
+        if (!value_may_follow) loose_.push_back(word);
+        value_may_follow = false;
+      }
+    }
+  }
+
+  void read_flag(const Option& option, const CLI::results_t& on, const CLI::results_t& off) {
+    for (const auto* results : {&on, &off})
+      for (const std::string& result : *results)
+        if (result != "true")
+          problem(fmt::format("{} takes no value, but got '{}'", option.name, result));
+    if (!on.empty() && !off.empty())
+      problem(
+          fmt::format("{} and {} contradict each other; give one", option.name, option.negation()));
+    Arguments::Value& value = arguments_.values_[option.name];
+    value.given = !on.empty() || !off.empty();
+    value.on = !on.empty();
+  }
+
+  void read_values(const Option& option, const CLI::results_t& results) {
+    Arguments::Value& value = arguments_.values_[option.name];
+    value.given = !results.empty();
+    if (results.size() > 1 && !option.takes_list())
+      problem(fmt::format("{} is given {} times; give it once", option.name, results.size()));
+    for (const std::string& text : results) {
+      if (text == kNoValue) {
+        problem(fmt::format("{} lacks a value; write {} {}", option.name, option.name,
+                            option.placeholder));
+      } else if (option.takes_list()) {
+        for (const std::string& part : split(text, ',')) read_value(option, part, value);
+      } else {
+        read_value(option, text, value);
+      }
+    }
+  }
+
+  void read_value(const Option& option, const std::string& text, Arguments::Value& value) {
+    if (text.empty()) return problem(fmt::format("{} has an empty value", option.name));
+    try {
+      switch (option.kind) {
+        case ValueKind::integer:
+          return read_integer(option, text, value);
+        case ValueKind::integers:
+          return read_range(option, text, value);
+        case ValueKind::count:
+          value.number = engine::parse_count(text, option.name);
+          break;
+        case ValueKind::bytes:
+          value.number = engine::parse_bytes(text, option.name);
+          break;
+        case ValueKind::seconds:
+          value.number = engine::parse_seconds(text, option.name);
+          break;
+        case ValueKind::number:
+          value.number = parse_number(option, text);
+          break;
+        default:
+          return read_text(option, text, value);
+      }
+    } catch (const engine::InputError& error) {
+      return problem(error.what());
+    }
+    check_number(option, text, value.number);
+  }
+
+  static double parse_number(const Option& option, const std::string& text) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number))
+      throw engine::InputError(fmt::format("{} '{}' is not a number; it must lie {}", option.name,
+                                           text.substr(0, 64), legal_numbers(option)));
+    return number;
+  }
+
+  bool check_number(const Option& option, const std::string& text, double number) {
+    const bool legal = number >= option.low && number <= option.high;
+    if (!legal)
+      problem(fmt::format("{} '{}' is out of range; it must lie {}", option.name,
+                          text.substr(0, 64), legal_numbers(option)));
+    return legal;
+  }
+
+  // The whole number, when it is legal.
+  std::optional<int64_t> parse_integer(const Option& option, std::string_view text) {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
+      problem(fmt::format("{} '{}' is not a whole number; it must lie {}", option.name,
+                          text.substr(0, 64), legal_numbers(option)));
+      return std::nullopt;
+    }
+    const double size = error == std::errc::result_out_of_range
+                            ? std::copysign(HUGE_VAL, text.front() == '-' ? -1.0 : 1.0)
+                            : static_cast<double>(number);
+    if (!check_number(option, std::string(text), size)) return std::nullopt;
+    return number;
+  }
+
+  void read_integer(const Option& option, const std::string& text, Arguments::Value& value) {
+    if (const auto number = parse_integer(option, text)) value.integers.push_back(*number);
+  }
+
+  // "4" or "1..8".
+  void read_range(const Option& option, const std::string& text, Arguments::Value& value) {
+    constexpr int64_t kLongestRange = 4096;
+    const size_t dots = text.find("..");
+    if (dots == std::string::npos) return read_integer(option, text, value);
+    const auto first = parse_integer(option, std::string_view(text).substr(0, dots));
+    const auto last = parse_integer(option, std::string_view(text).substr(dots + 2));
+    if (!first || !last) return;
+    if (*last < *first || *last - *first >= kLongestRange)
+      return problem(fmt::format("{} '{}' is not a range; write it like 1..8, of at most {} values",
+                                 option.name, text, kLongestRange));
+    for (int64_t number = *first; number <= *last; ++number) value.integers.push_back(number);
+  }
+
+  void read_text(const Option& option, const std::string& text, Arguments::Value& value) {
+    value.texts.push_back(text);
+    const auto& choices = option.choices;
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end())
+      return problem(engine::unknown_name(option.name + " value", text, choices,
+                                          fmt::format("choose {}", fmt::join(choices, ", "))));
+    if (option.check == nullptr) return;
+    if (std::string wrong = option.check(text); !wrong.empty())
+      problem(fmt::format("{} '{}' {}", option.name, text.substr(0, 64), wrong));
+  }
+
+  void read_positionals() {
+    size_t next = 0;
+    for (const Option& positional : command_.positionals) {
+      Arguments::Value& value = arguments_.values_[positional.name];
+      const size_t last =
+          positional.takes_list() ? loose_.size() : std::min(next + 1, loose_.size());
+      for (; next < last; ++next) {
+        value.given = true;
+        for (const std::string& part :
+             positional.takes_list() ? split(loose_[next], ',') : Words{loose_[next]})
+          read_value(positional, part, value);
+      }
+    }
+    for (; next < loose_.size(); ++next)
+      problem(fmt::format("'{}' is one word too many; see `autotune help {}`",
+                          loose_[next].substr(0, 64), command_.words));
+  }
+
+  void check_required(const std::vector<Option>& table) {
+    for (const Option& option : table)
+      if (option.required && !arguments_.values_[option.name].given)
+        problem(option.is_positional() ? fmt::format("{} is missing: {}", option.name, option.help)
+                                       : fmt::format("{} {} is missing: {}", option.name,
+                                                     option.placeholder, option.help));
+  }
+
+  const Command& command_;
+  std::vector<Option> options_;
+  Arguments arguments_;
+  Words loose_;
+  std::vector<std::string> problems_;
+};
+
+Arguments parse_arguments(const Command& command, const Words& rest) {
+  return ArgumentsBuilder(command).build(rest);
+}
+
+namespace {
+
+// How many of the words from `first` on are the command's own.
+size_t words_matched(const Command& command, const Words& words, size_t first) {
+  const auto own = split(command.words, ' ');
+  size_t count = 0;
+  while (count < own.size() && first + count < words.size() && own[count] == words[first + count])
+    ++count;
+  return count;
+}
+
+// Words of common options that stand before the verb.
+size_t leading_options(const Words& words) {
+  size_t first = 0;
+  while (first < words.size() && is_option(words[first])) {
+    const std::string name = words[first].substr(0, words[first].find('='));
+    if (name != "--color" && name != "--help" && name != "-h")
+      throw engine::InputError(fmt::format(
+          "option '{}' stands before the command; write it behind, see `autotune --help`", name));
+    first += words[first] == "--color" ? 2 : 1;
+  }
+  return std::min(first, words.size());
+}
+
+}  // namespace
+
+CommandMatch match_command(std::span<const Command> commands, const Words& words) {
+  const size_t first = leading_options(words);
+  CommandMatch match;
+  size_t longest = 0;
+  for (const Command& command : commands) {
+    const size_t matched = words_matched(command, words, first);
+    const bool complete = matched == split(command.words, ' ').size();
+    longest = std::max(longest, matched);
+    if (complete &&
+        (match.command == nullptr || command.words.size() > match.command->words.size()))
+      match.command = &command;
+  }
+  if (match.command != nullptr) longest = split(match.command->words, ' ').size();
+  match.verb =
+      fmt::format("{}", fmt::join(words.begin() + static_cast<ptrdiff_t>(first),
+                                  words.begin() + static_cast<ptrdiff_t>(first + longest), " "));
+  match.rest.assign(words.begin(), words.begin() + static_cast<ptrdiff_t>(first));
+  match.rest.insert(match.rest.end(), words.begin() + static_cast<ptrdiff_t>(first + longest),
+                    words.end());
+
+  const size_t next = first + longest;
+  const bool takes_words = match.command != nullptr && !match.command->positionals.empty();
+  if (next >= words.size() || is_option(words[next]) || takes_words) return match;
+  std::vector<std::string> siblings;
+  const std::string prefix = longest == 0 ? "" : match.verb + " ";
+  for (const Command& command : commands)
+    if (command.words.starts_with(prefix)) siblings.push_back(command.words);
+  if (siblings.empty()) return match;
+  throw engine::InputError(
+      engine::unknown_name("command", prefix + words[next], siblings, "see `autotune --help`"));
+}
+
+HelpLevel requested_help(const Words& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (word == "-h") return HelpLevel::brief;
+    if (word == "--help") return HelpLevel::full;
+  }
+  return HelpLevel::none;
+}
+
+ColorChoice requested_color(const Words& words) {
+  ColorChoice choice = ColorChoice::when_terminal;
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    std::string_view value;
+    if (words[i].starts_with("--color=")) value = std::string_view(words[i]).substr(8);
+    if (words[i] == "--color" && i + 1 < words.size()) value = words[i + 1];
+    if (value == "always") choice = ColorChoice::always;
+    if (value == "never") choice = ColorChoice::never;
+    if (value == "auto") choice = ColorChoice::when_terminal;
+  }
+  return choice;
+}
+
+}  // namespace tuner
