@@ -86,12 +86,12 @@ struct Example {
 };
 
 struct Command {
-  std::string words;        // "estimate train"
-  std::string summary;      // one sentence without a full stop
-  std::string description;  // paragraphs for the long help; may be empty
-  std::vector<Example> examples;
-  std::vector<Option> options;
-  std::vector<Option> positionals;
+  std::string words;             // "estimate train"
+  std::string summary;           // one sentence without a full stop
+  std::string description = {};  // paragraphs for the long help; may be empty
+  std::vector<Example> examples = {};
+  std::vector<Option> options = {};
+  std::vector<Option> positionals = {};
   // Returns the exit code; throws engine::Error and its kin.
   int (*run)(const Arguments&) = nullptr;
 };

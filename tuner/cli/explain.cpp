@@ -53,10 +53,8 @@ Command explain_command() {
   return {
       .words = "explain",
       .summary = "Explain an error code, or list all codes",
-      .description = "",
       .examples = {{"explain AT0112", "What the code means and what to do"},
                    {"explain", "All codes"}},
-      .options = {},
       .positionals = {{.name = "CODE", .kind = ValueKind::text, .help = "A code such as AT0112"}},
       .run = run_explain};
 }

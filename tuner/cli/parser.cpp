@@ -60,7 +60,7 @@ class ArgumentsBuilder {
  public:
   explicit ArgumentsBuilder(const Command& command) : command_(command), options_(command.options) {
     options_.insert(options_.end(), common_options().begin(), common_options().end());
-    for (const auto* table : {&options_, &command_.positionals})
+    for (const std::vector<Option>* table : {&std::as_const(options_), &command_.positionals})
       for (const Option& option : *table) arguments_.values_[option.name].kind = option.kind;
   }
 

@@ -78,8 +78,8 @@ std::vector<TrialRecord> read_trials(Statement& rows) {
 
 Store::Store(const std::string& path, Access access, std::chrono::milliseconds patience)
     : database_(prepared_path(path, access), patience) {
-  if (access == Access::write) database_.use_write_ahead_log();
   migrate(database_);
+  if (access == Access::write) database_.use_write_ahead_log();
 }
 
 int64_t Store::add_run(const RunRecord& run) {

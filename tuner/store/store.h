@@ -30,22 +30,22 @@ struct RunRecord : RunSummary {
 
 // Which runs to list; an empty member restricts nothing.
 struct RunFilter {
-  std::string model;  // part of the name, in any case
-  std::string gpu;    // part of the name, in any case
-  std::string since;  // UTC, "2030-01-31" or longer
-  int64_t limit = 0;  // the newest N
+  std::string model = {};  // part of the name, in any case
+  std::string gpu = {};    // part of the name, in any case
+  std::string since = {};  // UTC, "2030-01-31" or longer
+  int64_t limit = 0;       // the newest N
 };
 
 // One trial of a plan: what was to be run, and how it ended.
 struct TrialRecord {
-  int64_t id = 0;           // given by the store
-  int64_t run_id = 0;       // 0 = its run was deleted
-  std::string plan_hash;    // equal plans have equal hashes
-  std::string environment;  // hash of the environment's fingerprint
-  std::string job;          // JSON text
-  std::string status;       // of its outcome; empty while there is none
-  std::string reason;       // why the status is not ok
-  std::string outcome;      // JSON text
+  int64_t id = 0;                // given by the store
+  int64_t run_id = 0;            // 0 = its run was deleted
+  std::string plan_hash = {};    // equal plans have equal hashes
+  std::string environment = {};  // hash of the environment's fingerprint
+  std::string job = {};          // JSON text
+  std::string status = {};       // of its outcome; empty while there is none
+  std::string reason = {};       // why the status is not ok
+  std::string outcome = {};      // JSON text
 };
 
 struct SampleRecord {
