@@ -31,7 +31,7 @@ std::string list_gpus(bool json) {
   }
   if (json)
     return nlohmann::ordered_json{{"schema", "autotune.gpus/1"}, {"gpus", list}}.dump(2) + "\n";
-  return format_table({"NAME", "GiB", "GB/s", "FP16", "BF16", "FP8", "A NODE", "LINK"}, rows,
+  return format_table({"NAME", "GiB", "GB/s", "FP16", "BF16", "FP8", "PER NODE", "LINK"}, rows,
                       output_width()) +
          "FP16, BF16, FP8: dense TFLOP/s of the datasheet.\n";
 }

@@ -36,7 +36,7 @@ struct Entry {
 
 // Two columns; the right one wraps within its own column.
 std::string listing(const std::vector<Entry>& entries) {
-  constexpr size_t kWidestLeft = 28;
+  constexpr size_t kWidestLeft = 44;
   size_t left = 0;
   for (const Entry& entry : entries)
     if (entry.left.size() <= kWidestLeft) left = std::max(left, entry.left.size());

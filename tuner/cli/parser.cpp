@@ -44,13 +44,17 @@ std::string quoted_for_shell(const std::string& word) {
   return quoted + "'";
 }
 
+std::string shown_number(ValueKind kind, double value) {
+  if (kind == ValueKind::bytes) return engine::format_bytes(value);
+  if (kind == ValueKind::seconds) return engine::format_seconds(value);
+  if (std::abs(value) <= 1e15 && value == std::floor(value))
+    return engine::format_grouped(static_cast<int64_t>(value));
+  return fmt::format("{:g}", value);
+}
+
 std::string legal_numbers(const Option& option) {
-  const auto shown = [](double value) {
-    return std::abs(value) < 1e15 && value == std::floor(value)
-               ? engine::format_grouped(static_cast<int64_t>(value))
-               : fmt::format("{:g}", value);
-  };
-  return fmt::format("between {} and {}", shown(option.low), shown(option.high));
+  return fmt::format("between {} and {}", shown_number(option.kind, option.low),
+                     shown_number(option.kind, option.high));
 }
 
 }  // namespace
@@ -103,8 +107,7 @@ class ArgumentsBuilder {
         handles[option.negation()] =
             app.add_flag(option.negation())->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
-    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
-    app.parse(words);
+    app.parse(Words(words.rbegin(), words.rend()));  // CLI11 takes them from the back
     for (const Option& option : options_) {
       const CLI::results_t& results = handles[option.name]->results();
       if (option.takes_value()) {
@@ -116,27 +119,29 @@ class ArgumentsBuilder {
             option.kind == ValueKind::negatable ? handles[option.negation()]->results() : none);
       }
     }
-    sort_out_unknown(app.remaining());
+    sort_out_unknown(app.remaining(), words);
   }
 
-  void sort_out_unknown(const Words& remaining) {
+  // Takes the words that CLI11 could not place: unknown options, and those that are loose.
+  void sort_out_unknown(const Words& unplaced, const Words& words) {
     std::vector<std::string> known;
     for (const Option& option : options_) {
       known.push_back(option.name);
       if (option.kind == ValueKind::negatable) known.push_back(option.negation());
     }
-    bool value_may_follow = false;
-    for (const std::string& word : remaining) {
-      if (is_option(word)) {
-        const std::string name = word.substr(0, word.find('='));
-        problem(engine::unknown_name("option", name, known,
-                                     fmt::format("see `autotune help {}`", command_.words)));
-        value_may_follow = name.size() == word.size();
-      } else {
-        // A word behind an unknown option is most likely its value: no second message.
-        if (!value_may_follow) loose_.push_back(word);
-        value_may_follow = false;
+    for (size_t i = 0; i < unplaced.size(); ++i) {
+      if (!is_option(unplaced[i])) {
+        loose_.push_back(unplaced[i]);
+        continue;
       }
+      const std::string name = unplaced[i].substr(0, unplaced[i].find('='));
+      problem(engine::unknown_name("option", name, known,
+                                   fmt::format("see `autotune help {}`", command_.words)));
+      // The word right behind is most likely its value: no second message.
+      const auto next = std::find(words.begin(), words.end(), unplaced[i]) + 1;
+      if (i + 1 < unplaced.size() && next != words.end() && *next == unplaced[i + 1] &&
+          !is_option(*next))
+        ++i;
     }
   }
 

@@ -159,7 +159,8 @@ std::vector<Command> runs_commands() {
                         .kind = ValueKind::integer,
                         .placeholder = "N",
                         .help = "Only the newest N runs",
-                        .low = 1};
+                        .low = 1,
+                        .high = 1e9};
   return {{.words = "runs",
            .summary = "List the stored runs, the newest first",
            .examples = {{"runs", "All runs"},
