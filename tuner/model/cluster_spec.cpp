@@ -7,7 +7,6 @@
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "engine/base/errors.h"
 #include "tuner/model/cluster_json.h"
@@ -30,19 +29,13 @@ bool same_name(const std::string& a, const std::string& b) {
       a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-std::optional<std::string> name_in(const std::string& folder, const std::string& name) {
-  for (const std::string& known : data_file_names(folder))
-    if (same_name(known, name)) return known;
-  return std::nullopt;
+bool is_listed(const std::string& folder, const std::string& name) {
+  return std::ranges::any_of(data_file_names(folder),
+                             [&](const std::string& known) { return same_name(known, name); });
 }
 
 bool is_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json");
-}
-
-// A file that another one names: the GPU of a system, the system of a GPU.
-DataFile referenced(const std::string& folder, const std::string& name, std::string_view kind) {
-  return find_data_file(folder, name_in(folder, name).value_or(name), kind);
 }
 
 void require_interconnect(ObjectReader& file) {
@@ -99,7 +92,7 @@ ClusterSpec from_gpu_file(const DataFile& data) {
   file.finish();
   problems.throw_if_any();
   if (!file.has("interconnect")) {
-    const DataFile system = referenced(kSystemFolder, cluster.system, "system");
+    const DataFile system = find_data_file(kSystemFolder, cluster.system, "system");
     cluster.interconnect = system_of(system).interconnect;
     cluster.origin += " with " + system.origin;
   }
@@ -108,7 +101,7 @@ ClusterSpec from_gpu_file(const DataFile& data) {
 
 ClusterSpec from_system_file(const DataFile& data) {
   System system = system_of(data);
-  const DataFile gpu = referenced(kGpuFolder, system.gpu, "GPU");
+  const DataFile gpu = find_data_file(kGpuFolder, system.gpu, "GPU");
   ClusterSpec cluster;
   cluster.device = device_of(gpu);
   cluster.interconnect = std::move(system.interconnect);
@@ -124,10 +117,9 @@ ClusterSpec from_file(const DataFile& data) {
 
 ClusterSpec read_cluster(const std::string& name) {
   if (is_path(name)) return from_file({name, engine::read_text_file(name)});
-  if (const auto gpu = name_in(kGpuFolder, name))
-    return from_file(find_data_file(kGpuFolder, *gpu, "GPU"));
-  if (const auto system = name_in(kSystemFolder, name))
-    return from_file(find_data_file(kSystemFolder, *system, "system"));
+  if (is_listed(kGpuFolder, name)) return from_file(find_data_file(kGpuFolder, name, "GPU"));
+  if (is_listed(kSystemFolder, name))
+    return from_file(find_data_file(kSystemFolder, name, "system"));
   throw engine::InputError(engine::unknown_name(
       "GPU or system", name, cluster_names(),
       "give a known one such as a100-80gb or dgx-h100, or the path of a FILE.json"));

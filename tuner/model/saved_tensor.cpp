@@ -22,21 +22,22 @@ const std::vector<Feature>& features() {
   static const std::vector<Feature> kFeatures = {
       {"gated", [](const ModelSpec& model, AttentionKind) { return model.gated_mlp; }},
       {"dropout", [](const ModelSpec& model, AttentionKind) { return model.dropout; }},
-      {"unfused", [](const ModelSpec&, AttentionKind kind) { return kind == AttentionKind::unfused; }},
+      {"unfused",
+       [](const ModelSpec&, AttentionKind kind) { return kind == AttentionKind::unfused; }},
       {"flash", [](const ModelSpec&, AttentionKind kind) { return kind == AttentionKind::flash; }},
       {"layer_norm",
        [](const ModelSpec& model, AttentionKind) { return model.norm == NormKind::layer_norm; }},
       {"rms_norm",
        [](const ModelSpec& model, AttentionKind) { return model.norm == NormKind::rms_norm; }},
       {"qk_norm", [](const ModelSpec& model, AttentionKind) { return model.qk_norm; }},
-      {"rotary",
-       [](const ModelSpec& model, AttentionKind) {
-         return model.position == engine::PositionKind::rotary;
-       }},
-      {"second_norm", [](const ModelSpec& model, AttentionKind) { return model.norms_per_layer > 1; }},
+      {"rotary", [](const ModelSpec& model,
+                    AttentionKind) { return model.position == engine::PositionKind::rotary; }},
+      {"second_norm",
+       [](const ModelSpec& model, AttentionKind) { return model.norms_per_layer > 1; }},
       {"sandwich_norms",
        [](const ModelSpec& model, AttentionKind) { return model.norms_per_layer > 3; }},
-      {"parallel_block", [](const ModelSpec& model, AttentionKind) { return model.parallel_block; }},
+      {"parallel_block",
+       [](const ModelSpec& model, AttentionKind) { return model.parallel_block; }},
   };
   return kFeatures;
 }
@@ -51,13 +52,20 @@ bool holds(const std::string& condition, const ModelSpec& model, AttentionKind a
 
 int64_t elements_per_token(SavedDim dim, const ModelSpec& model, int64_t seq, int64_t tp) {
   switch (dim) {
-    case SavedDim::hidden: return model.hidden;
-    case SavedDim::query: return model.q_width();
-    case SavedDim::kv: return std::max(model.kv_heads, tp) * model.head_dim;
-    case SavedDim::ffn: return model.ffn_hidden;
-    case SavedDim::score: return model.heads * seq;
-    case SavedDim::head: return model.heads;
-    case SavedDim::token: return 1;
+    case SavedDim::hidden:
+      return model.hidden;
+    case SavedDim::query:
+      return model.q_width();
+    case SavedDim::kv:
+      return std::max(model.kv_heads, tp) * model.head_dim;
+    case SavedDim::ffn:
+      return model.ffn_hidden;
+    case SavedDim::score:
+      return model.heads * seq;
+    case SavedDim::head:
+      return model.heads;
+    case SavedDim::token:
+      return 1;
   }
   engine::expect(false, "a known dim of a saved tensor");
   return 0;
@@ -87,13 +95,12 @@ std::vector<SavedTensor> applicable(const std::vector<SavedTensor>& rows, const 
 double saved_bytes(const std::vector<SavedTensor>& rows, const ModelSpec& model,
                    const engine::Workload& workload, const engine::ParallelPlan& plan,
                    bool with_attention_core) {
-  const double tokens =
-      static_cast<double>(plan.mbs) * static_cast<double>(workload.seq) / plan.cp;
+  const double tokens = static_cast<double>(plan.mbs) * static_cast<double>(workload.seq) / plan.cp;
   double bytes = 0;
   for (const SavedTensor& row : rows) {
     if (row.attention_core && !with_attention_core) continue;
-    const bool sharded = row.shard == SavedShard::tensor ||
-                         (row.shard == SavedShard::sequence && plan.sp);
+    const bool sharded =
+        row.shard == SavedShard::tensor || (row.shard == SavedShard::sequence && plan.sp);
     const double each = row.bytes > 0 ? row.bytes : engine::storage_bytes(workload.precision);
     const double elements =
         static_cast<double>(elements_per_token(row.dim, model, workload.seq, plan.tp));

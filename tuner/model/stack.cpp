@@ -51,6 +51,7 @@ constexpr Flag kLegalFlags[] = {
     {"kv_head_replication", &Stack::kv_head_replication},
     {"uneven_stages", &Stack::uneven_stages},
     {"any_layers_per_stage", &Stack::any_layers_per_stage},
+    {"pipeline_needs_full_batch", &Stack::pipeline_needs_full_batch},
     {"selective_recompute", &Stack::selective_recompute},
     {"partial_recompute", &Stack::partial_recompute},
 };
@@ -75,7 +76,8 @@ std::vector<size_t> choices(ObjectReader& object, const std::string& key,
   const engine::Json& list = object.value(key);
   bool sound = list.is_array();
   for (const engine::Json& item : sound ? list : engine::Json::array()) {
-    const auto found = item.is_string() ? std::ranges::find(names, item.get<std::string>()) : names.end();
+    const auto found =
+        item.is_string() ? std::ranges::find(names, item.get<std::string>()) : names.end();
     if (found == names.end())
       sound = false;
     else
@@ -160,6 +162,9 @@ void read_legal(ObjectReader legal, Stack& stack) {
     legal.problem("zero_with_pipeline", "must name stages exactly where pipeline_parallel is true");
   if (stack.interleaving && !stack.pipeline_parallel)
     legal.problem("interleaving", "needs pipeline_parallel");
+  if (stack.selective_recompute &&
+      std::ranges::count(stack.attention, engine::AttentionKind::unfused) == 0)
+    legal.problem("selective_recompute", "needs unfused attention; flash saves no attention core");
   if (stack.sequence_parallel && !stack.tensor_parallel)
     legal.problem("sequence_parallel", "needs tensor_parallel");
 }

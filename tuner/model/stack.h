@@ -1,5 +1,5 @@
-// Stack: what a training software does, as data: which tensors a layer saves, which plans are legal,
-// which transfers overlap, what state it keeps. Nothing about a stack stands in code.
+// Stack: what a training software does, as data: which tensors a layer saves, which plans are
+// legal, which transfers overlap, what state it keeps. Nothing about a stack stands in code.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -19,7 +19,7 @@ namespace tuner {
 struct StateBytes {
   double parameter = 2;
   double gradient = 4;
-  double optimizer = 12;   // master weights and Adam's moments
+  double optimizer = 12;  // master weights and Adam's moments
 };
 
 struct Stack {
@@ -31,17 +31,17 @@ struct Stack {
   std::vector<SavedTensor> saved_full;       // of one layer that is wholly recomputed: its input
   std::vector<SavedTensor> saved_embedding;  // on the stage with the embedding
   std::vector<SavedTensor> saved_head;       // on the stage with the head, apart from the logits
-  StateBytes state_mixed;                // fp16, bf16 and below
+  StateBytes state_mixed;                    // fp16, bf16 and below
   StateBytes state_f32;
-  double fp8_weight_bytes = 0;           // extra copies of the weights in fp8 formats, a parameter
-  double logit_bytes = 4;                // saved a logit on the last stage
-  double logit_workspace_bytes = 4;      // transient a logit
-  double workspace_layers = 1;           // transient activation gradients, in widest tensors of a layer
-  double gathered_layers = 2;            // ZeRO 3: layers whose whole parameters are there at once
-  double runtime_bytes = 0;              // context, libraries, NCCL
-  double fragmentation = 0;              // share of the dynamic memory lost by the allocator
-  double memory_error = 0.1;             // 90 % band of the memory model, relative
-  double bucket_bytes = 0;               // communication buffers of the data axis
+  double fp8_weight_bytes = 0;       // extra copies of the weights in fp8 formats, a parameter
+  double logit_bytes = 4;            // saved a logit on the last stage
+  double logit_workspace_bytes = 4;  // transient a logit
+  double workspace_layers = 1;       // transient activation gradients, in widest tensors of a layer
+  double gathered_layers = 2;        // ZeRO 3: layers whose whole parameters are there at once
+  double runtime_bytes = 0;          // context, libraries, NCCL
+  double fragmentation = 0;          // share of the dynamic memory lost by the allocator
+  double memory_error = 0.1;         // 90 % band of the memory model, relative
+  double bucket_bytes = 0;           // communication buffers of the data axis
 
   // What is legal.
   bool tensor_parallel = true;
@@ -54,10 +54,11 @@ struct Stack {
   bool kv_head_replication = false;              // tp may exceed kv_heads
   bool uneven_stages = false;                    // first and last stage may differ
   bool any_layers_per_stage = false;             // every stage may differ
+  bool pipeline_needs_full_batch = false;        // at least as many micro-batches as stages
   bool selective_recompute = false;
-  bool partial_recompute = false;                // full:N
-  std::vector<int> zero;                         // legal without a pipeline
-  std::vector<int> zero_with_pipeline;           // legal with pp > 1
+  bool partial_recompute = false;       // full:N
+  std::vector<int> zero;                // legal without a pipeline
+  std::vector<int> zero_with_pipeline;  // legal with pp > 1
   std::vector<engine::Precision> precisions;
   std::vector<engine::AttentionKind> attention;  // the first is the default
   int64_t vocab_multiple = 128;                  // the vocabulary is padded to this · tp; 1 = not

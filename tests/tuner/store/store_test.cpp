@@ -238,13 +238,13 @@ TEST_F(StoreTest, KilledWriterLosesNothingThatWasAcknowledged) {
 }
 
 TEST_F(StoreTest, DefaultPathFollowsXdg) {
-  setenv("HOME", "/home/someone", 1);
+  setenv("HOME", "/users/someone", 1);
   setenv("XDG_DATA_HOME", "/data", 1);
   EXPECT_EQ(default_store_path(), "/data/autotune/autotune.db");
   setenv("XDG_DATA_HOME", "relative", 1);
-  EXPECT_EQ(default_store_path(), "/home/someone/.local/share/autotune/autotune.db");
+  EXPECT_EQ(default_store_path(), "/users/someone/.local/share/autotune/autotune.db");
   unsetenv("XDG_DATA_HOME");
-  EXPECT_EQ(default_store_path(), "/home/someone/.local/share/autotune/autotune.db");
+  EXPECT_EQ(default_store_path(), "/users/someone/.local/share/autotune/autotune.db");
   unsetenv("HOME");
   EXPECT_THROW(default_store_path(), engine::Error);
 }
