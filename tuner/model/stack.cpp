@@ -25,6 +25,7 @@ struct Number {
   NumberRange range;
 };
 constexpr Number kMemoryNumbers[] = {
+    {"gradient_message_bytes", &Stack::gradient_message_bytes, {1, 8}},
     {"fp8_weight_bytes", &Stack::fp8_weight_bytes, {0, 16}},
     {"logit_bytes", &Stack::logit_bytes, {0, 64}},
     {"logit_workspace_bytes", &Stack::logit_workspace_bytes, {0, 64}},

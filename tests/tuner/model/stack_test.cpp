@@ -190,7 +190,7 @@ TEST(Stack, WhatIsLegalDiffersByStack) {
   const Stack deepspeed = find_stack("megatron-deepspeed-2022");
   EXPECT_FALSE(deepspeed.sequence_parallel || deepspeed.interleaving ||
                deepspeed.scatters_pipeline_messages);
-  EXPECT_EQ(deepspeed.state(Precision::fp16).gradient, 2);
+  EXPECT_EQ(deepspeed.gradient_message_bytes, 2);
   const Stack core = find_stack("megatron-core");
   EXPECT_EQ(core.default_attention(), AttentionKind::flash);
   EXPECT_TRUE(core.context_parallel && core.kv_head_replication && core.partial_recompute);
