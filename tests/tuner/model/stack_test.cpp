@@ -152,6 +152,20 @@ TEST(SavedBytes, F32DoublesWhatIsNotOfFixedSize) {
   EXPECT_EQ(layer_bytes(stack, model, workload, plan_of(1, 1, false)), 2 * mixed);
 }
 
+// FP8 recipes keep the inputs of the four linear layers quantised: 1 byte instead of 2, but the
+// attention output in both formats, since flash attention needs it too.
+TEST(SavedBytes, Fp8RecipesKeepQuantisedInputs) {
+  const Stack stack = find_stack("megatron-core");
+  const ModelSpec model = llama();
+  Workload workload{.seq = 4096, .attention = AttentionKind::flash};
+  const double bf16 = layer_bytes(stack, model, workload, plan_of(1, 1, false));
+  for (const Precision precision : {Precision::fp8, Precision::mxfp8, Precision::nvfp4}) {
+    workload.precision = precision;
+    EXPECT_EQ(layer_bytes(stack, model, workload, plan_of(1, 1, false)),
+              bf16 - 4096.0 * (4096 + 4096 + 14336 - 4096));
+  }
+}
+
 TEST(SavedBytes, AnUnknownFeatureInARowIsOurMistake) {
   SavedTensor row;
   row.when = {"magic"};
