@@ -25,6 +25,7 @@ struct Number {
   NumberRange range;
 };
 constexpr Number kMemoryNumbers[] = {
+    {"gradient_message_bytes", &Stack::gradient_message_bytes, {1, 8}},
     {"fp8_weight_bytes", &Stack::fp8_weight_bytes, {0, 16}},
     {"logit_bytes", &Stack::logit_bytes, {0, 64}},
     {"logit_workspace_bytes", &Stack::logit_workspace_bytes, {0, 64}},
@@ -99,6 +100,7 @@ SavedTensor read_row(ObjectReader& object) {
   row.dim = static_cast<SavedDim>(object.choice("dim", kDims));
   row.shard = static_cast<SavedShard>(object.choice("shard", kShards));
   row.bytes = object.number("bytes", {0, 64}, 0.0);
+  row.fp8_bytes = object.number("fp8_bytes", {0, 64}, 0.0);
   row.count = object.number("count", {0, 1000}, 1.0);
   row.attention_core = object.flag("attention_core", false);
   if (object.has("when")) {
