@@ -15,14 +15,25 @@
 namespace engine {
 namespace {
 
+// Payloads up to this size are copied when a rank arrives, so that it may leave without waiting for
+// the others to read: waking threads costs more than copying.
+constexpr int64_t kSmallBytes = 4096;
+
 // What a rank brings to a collective. All but the memory must be equal on all ranks.
 struct Call {
   const char* verb = "";
-  void* data = nullptr;
+  const void* data = nullptr;
   int64_t count = 0;
   Element element = Element::f32;
   int detail = 0;  // the reduction or the root
 
+  Call(const char* verb_, ConstPayload payload = {}, int detail_ = 0)
+      : verb(verb_),
+        data(payload.data),
+        count(payload.count),
+        element(payload.element),
+        detail(detail_) {}
+  bool small() const { return count * bytes_of(element) <= kSmallBytes; }
   bool agrees(const Call& other) const {
     return std::strcmp(verb, other.verb) == 0 && count == other.count && element == other.element &&
            detail == other.detail;
@@ -32,22 +43,60 @@ struct Call {
   }
 };
 
+[[noreturn]] void throw_mismatch(int rank, const Call& call, int other, const Call& theirs) {
+  throw std::logic_error(fmt::format("the ranks call different collectives: rank {} {}, rank {} {}",
+                                     rank, call.text(), other, theirs.text()));
+}
+
 // What the ranks of one communicator share.
 class Hub {
  public:
   Hub(LocalRun& run, std::vector<int> run_ranks)
       : run_(run),
         run_ranks_(std::move(run_ranks)),
-        seats_(run_ranks_.size()),
+        seats_(run_ranks_.size() * 2),
         mailboxes_(run_ranks_.size() * run_ranks_.size()) {}
 
-  int size() const { return static_cast<int>(seats_.size()); }
+  int size() const { return static_cast<int>(run_ranks_.size()); }
   int run_rank(int rank) const { return run_ranks_[static_cast<size_t>(rank)]; }
   LocalRun& run() const { return run_; }
-  const Call& call(int rank) const { return seats_[static_cast<size_t>(rank)].call; }
-  std::shared_ptr<Hub>& child(int rank) { return seats_[static_cast<size_t>(rank)].child; }
   LocalMailbox& mailbox(int from, int to) {
     return mailboxes_[static_cast<size_t>(from * size() + to)];
+  }
+
+  // What every rank brought to one collective.
+  struct Seat {
+    Call call{""};
+    std::vector<std::byte> copy;  // of a small payload
+    std::shared_ptr<Hub> child;   // of the group that this rank leads, in a split
+  };
+  class Table {
+   public:
+    Table(Hub& hub, int64_t meeting) : first_(&hub.seats_[(meeting & 1) * hub.run_ranks_.size()]) {}
+    Seat& operator[](int rank) const { return first_[rank]; }
+    const void* data(int rank) const { return first_[rank].call.data; }
+
+   private:
+    Seat* first_;
+  };
+
+  // Shows the call to all ranks and returns once theirs are here. The memory of a small call stays
+  // readable until this rank's next meeting, other memory until it calls wait_for_all.
+  Table meet(int rank, const Call& call, std::shared_ptr<Hub> child = nullptr) {
+    // Seats alternate: whoever is already at the next meeting leaves the seats of this one alone.
+    const Table table(*this, generation_.load());
+    Seat& seat = table[rank];
+    seat.call = call;
+    seat.child = std::move(child);
+    if (call.small() && call.count > 0) {
+      const auto* from = static_cast<const std::byte*>(call.data);
+      seat.copy.assign(from, from + call.count * bytes_of(call.element));
+      seat.call.data = seat.copy.data();
+    }
+    wait_for_all(rank);
+    for (int other = 0; other < size(); ++other)
+      if (!call.agrees(table[other].call)) throw_mismatch(rank, call, other, table[other].call);
+    return table;
   }
 
   void wait_for_all(int rank) {
@@ -60,25 +109,10 @@ class Hub {
       if (other != rank) run_.wake(run_rank(other));
   }
 
-  // Shows the call to all ranks and returns once theirs are here. Every rank checks, and may use
-  // the others' memory until it calls wait_for_all.
-  void meet(int rank, const Call& call) {
-    seats_[static_cast<size_t>(rank)].call = call;
-    wait_for_all(rank);
-    for (int other = 0; other < size(); ++other)
-      expect(call.agrees(this->call(other)),
-             fmt::format("the same collective on all ranks; rank {} calls {}, rank {} calls {}",
-                         rank, call.text(), other, this->call(other).text()));
-  }
-
  private:
-  struct alignas(64) Seat {
-    Call call;
-    std::shared_ptr<Hub> child;  // of the group that this rank leads, during a split
-  };
   LocalRun& run_;
   std::vector<int> run_ranks_;
-  std::vector<Seat> seats_;
+  std::vector<Seat> seats_;  // two tables
   std::vector<LocalMailbox> mailboxes_;
   std::atomic<int> arrived_{0};
   std::atomic<int64_t> generation_{0};
@@ -90,39 +124,44 @@ class LocalCommunicator final : public Communicator {
       : Communicator(rank, hub->size()), hub_(std::move(hub)) {}
 
  private:
-  // Every rank reduces one slice, and writes it to all.
   void do_all_reduce(Payload data, Reduction reduction) override {
-    hub_->meet(rank(), call("all_reduce", data, static_cast<int>(reduction)));
+    const Call call("all_reduce", data, static_cast<int>(reduction));
+    const auto table = hub_->meet(rank(), call);
+    if (call.small())
+      return reduce_in_order(everyones<const void>(table, data, 0), {&data.data, 1}, data.count,
+                             data.element, reduction);
+    // Every rank reduces one slice, and writes it to all.
     const Slice slice = slice_of(data.count, size(), rank());
-    const auto all = everyones(data.element, slice.first);
+    const auto all = everyones<void>(table, data, slice.first);
     reduce_in_order({all.data(), all.size()}, all, slice.count, data.element, reduction);
     hub_->wait_for_all(rank());
   }
 
   void do_all_gather(ConstPayload shard, Payload whole) override {
-    hub_->meet(rank(), call("all_gather", shard, 0));
+    const Call call("all_gather", shard);
+    const auto table = hub_->meet(rank(), call);
     for (int turn = 0; turn < size(); ++turn) {
       const int other = (rank() + turn) % size();  // so that ranks do not all read the same shard
-      const void* from = hub_->call(other).data;
+      const void* from = table.data(other);
       void* to = whole.at(other * shard.count);
       if (from != to) std::memcpy(to, from, static_cast<size_t>(shard.bytes()));
     }
-    hub_->wait_for_all(rank());
+    if (!call.small()) hub_->wait_for_all(rank());
   }
 
   void do_reduce_scatter(ConstPayload whole, Payload shard, Reduction reduction) override {
-    hub_->meet(rank(), call("reduce_scatter", whole, static_cast<int>(reduction)));
-    const auto all = everyones(whole.element, rank() * shard.count);
-    reduce_in_order({all.data(), all.size()}, {&shard.data, 1}, shard.count, whole.element,
-                    reduction);
-    hub_->wait_for_all(rank());
+    const Call call("reduce_scatter", whole, static_cast<int>(reduction));
+    const auto table = hub_->meet(rank(), call);
+    reduce_in_order(everyones<const void>(table, whole, rank() * shard.count), {&shard.data, 1},
+                    shard.count, whole.element, reduction);
+    if (!call.small()) hub_->wait_for_all(rank());
   }
 
   void do_broadcast(Payload data, int root) override {
-    hub_->meet(rank(), call("broadcast", data, root));
-    if (rank() != root)
-      std::memcpy(data.data, hub_->call(root).data, static_cast<size_t>(data.bytes()));
-    hub_->wait_for_all(rank());
+    const Call call("broadcast", data, root);
+    const auto table = hub_->meet(rank(), call);
+    if (rank() != root) std::memcpy(data.data, table.data(root), static_cast<size_t>(data.bytes()));
+    if (!call.small()) hub_->wait_for_all(rank());
   }
 
   void do_send(ConstPayload data, int to) override {
@@ -134,34 +173,32 @@ class LocalCommunicator final : public Communicator {
     hub_->mailbox(from, rank()).receive(data, hub_->run(), hub_->run_rank(rank()));
   }
 
-  void do_barrier() override { hub_->meet(rank(), {.verb = "barrier"}); }
+  void do_barrier() override { hub_->meet(rank(), Call("barrier")); }
 
   std::unique_ptr<Communicator> do_split(const std::vector<int>& members, int place) override {
     const int leader = members.front();
+    std::shared_ptr<Hub> mine;
     if (rank() == leader) {
       std::vector<int> run_ranks;
       for (const int member : members) run_ranks.push_back(hub_->run_rank(member));
-      hub_->child(leader) = std::make_shared<Hub>(hub_->run(), std::move(run_ranks));
+      mine = std::make_shared<Hub>(hub_->run(), std::move(run_ranks));
     }
-    hub_->meet(rank(), {.verb = "split"});
-    auto child = hub_->child(leader);
+    const auto table = hub_->meet(rank(), Call("split"), std::move(mine));
+    auto child = table[leader].child;
     expect(child && child->size() == static_cast<int>(members.size()) &&
                child->run_rank(place) == hub_->run_rank(rank()),
            "the same members on all ranks of a group");
-    hub_->wait_for_all(rank());
-    hub_->child(rank()).reset();
     return std::make_unique<LocalCommunicator>(std::move(child), place);
   }
 
-  static Call call(const char* verb, ConstPayload data, int detail) {
-    return {verb, const_cast<void*>(data.data), data.count, data.element, detail};
-  }
-
-  // The address of element `first` in every rank's memory.
-  std::vector<void*> everyones(Element element, int64_t first) const {
-    std::vector<void*> all;
+  // The address of element `first` in the memory of every rank.
+  template <class Memory>
+  std::vector<Memory*> everyones(const Hub::Table& table, ConstPayload data, int64_t first) const {
+    using Bytes = std::conditional_t<std::is_const_v<Memory>, const std::byte, std::byte>;
+    std::vector<Memory*> all;
     for (int other = 0; other < size(); ++other)
-      all.push_back(static_cast<std::byte*>(hub_->call(other).data) + first * bytes_of(element));
+      all.push_back(static_cast<Bytes*>(const_cast<Memory*>(table.data(other))) +
+                    first * bytes_of(data.element));
     return all;
   }
 

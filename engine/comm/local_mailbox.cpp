@@ -5,15 +5,13 @@
 
 #include <cstring>
 
-#include "engine/base/errors.h"
-
 namespace engine {
 namespace {
 
-void expect_equal(int64_t count, Element element, const Payload& into) {
-  expect(count == into.count && element == into.element,
-         fmt::format("a message of {} {}, was sent {} {}", into.count, name_of(into.element), count,
-                     name_of(element)));
+void check_equal(int64_t count, Element element, const Payload& into) {
+  if (count == into.count && element == into.element) return;
+  throw std::logic_error(fmt::format("a rank waits for a message of {} {} and is sent {} {}",
+                                     into.count, name_of(into.element), count, name_of(element)));
 }
 
 }  // namespace
@@ -22,7 +20,7 @@ void LocalMailbox::send(ConstPayload data) {
   const std::scoped_lock lock(mutex_);
   const auto bytes = static_cast<size_t>(data.bytes());
   if (waiting_) {
-    expect_equal(data.count, data.element, *waiting_);
+    check_equal(data.count, data.element, *waiting_);
     std::memcpy(waiting_->data, data.data, bytes);
     waiting_.reset();
     return;
@@ -40,7 +38,7 @@ void LocalMailbox::receive(Payload data, LocalRun& run, int rank) {
     const std::scoped_lock lock(mutex_);
     if (!arrived_.empty()) {
       const Message& message = arrived_.front();
-      expect_equal(message.count, message.element, data);
+      check_equal(message.count, message.element, data);
       std::memcpy(data.data, message.bytes.data(), message.bytes.size());
       spare_.splice(spare_.end(), arrived_, arrived_.begin());
       return;
