@@ -89,7 +89,7 @@ std::string format_seconds(double seconds) {
 std::string format_grouped(int64_t count) {
   std::string digits = std::to_string(count);
   for (int i = static_cast<int>(digits.size()) - 3; i > (count < 0 ? 1 : 0); i -= 3)
-    digits.insert(static_cast<size_t>(i), ",");
+    digits.insert(static_cast<size_t>(i), 1, ',');
   return digits;
 }
 
