@@ -1,9 +1,17 @@
 // Which parameters a rank holds, in units.
 #include "engine/nn/parameter.h"
 
+#include <algorithm>
+
 #include "engine/base/errors.h"
 
 namespace engine {
+
+int64_t padding_rows(const Parameter& p) {
+  if (p.rows == 1) return 0;
+  const int64_t whole = p.checkpoint_shape[p.transposed ? 1 : 0];
+  return std::clamp<int64_t>(p.first_row + p.rows - whole, 0, p.rows);
+}
 
 int64_t ParameterSet::begin_unit() {
   units_.emplace_back();

@@ -55,6 +55,9 @@ struct Parameter {
   int64_t elements() const { return rows * columns; }
 };
 
+// The last rows of a slice that pad the vocabulary and stay zero.
+int64_t padding_rows(const Parameter& parameter);
+
 // Parameters that are reduced, sharded and gathered together: one layer, or one end of the model.
 struct ParameterUnit {
   std::vector<Parameter*> parameters;  // without gaps, in the order of their offsets
