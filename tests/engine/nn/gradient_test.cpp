@@ -123,10 +123,8 @@ std::vector<Case> cases() {
     model.layers = 2;
     for (const AttentionKind kind : {AttentionKind::unfused, AttentionKind::flash})
       for (const Recompute& recompute : modes)
-        for (const DType type : {DType::f64, DType::f32})
-          all.push_back({fmt::format("{} {} {} {}", model.name, name_of(kind), to_string(recompute),
-                                     kernels::name_of(type)),
-                         model, kind, recompute, type});
+        all.push_back({fmt::format("{} {} {}", model.name, name_of(kind), to_string(recompute)),
+                       model, kind, recompute, DType::f64});
   }
   return all;
 }
