@@ -31,13 +31,16 @@ Chunk::Chunk(const LayerContext& context, ParameterSet& set, const ChunkShape& s
   if (tied && !both && shape.head) shared_table_ = head_->table();
 }
 
+// A tied head on one stage with the embedding uses its table too.
+std::vector<int64_t> Chunk::head_units() const {
+  if (embedding_ && head_->table() == embedding_->table())
+    return {head_->unit(), embedding_->unit()};
+  return {head_->unit()};
+}
+
 Tensor Chunk::forward(LayerContext& context, ParameterAccess& access, Tensor input,
                       const int32_t* ids, const int32_t* targets, View loss,
                       const MicroBatch& batch, Saved& saved) const {
-  // What the next layer or the head keeps is saved; what is sent away is not.
-  const auto use_before = [&](size_t block) {
-    return block < blocks_.size() || head_ ? MemoryUse::activation : MemoryUse::workspace;
-  };
   if (embedding_) {
     saved.ids = to_device(context, ids);
     access.begin_forward(embedding_->unit());
@@ -52,18 +55,18 @@ Tensor Chunk::forward(LayerContext& context, ParameterAccess& access, Tensor inp
     access.end_forward(blocks_[i].unit());
   }
   if (!head_) return input;
-  access.begin_forward(head_->unit());
+  for (const int64_t unit : head_units()) access.begin_forward(unit);
   head_->forward(context, std::move(input), to_device(context, targets), loss, saved.head);
-  access.end_forward(head_->unit());
+  for (const int64_t unit : head_units()) access.end_forward(unit);
   return {};
 }
 
 Tensor Chunk::backward(LayerContext& context, ParameterAccess& access, Tensor grad, double factor,
                        const MicroBatch& batch, Saved saved) const {
   if (head_) {
-    access.begin_backward(head_->unit());
+    for (const int64_t unit : head_units()) access.begin_backward(unit);
     grad = head_->backward(context, factor, std::move(saved.head));
-    access.end_backward(head_->unit());
+    for (const int64_t unit : head_units()) access.end_backward(unit);
   }
   for (size_t i = blocks_.size(); i-- > 0;) {
     access.begin_backward(blocks_[i].unit());

@@ -40,6 +40,8 @@ class Chunk {
 
   bool has_embedding() const { return embedding_.has_value(); }
   bool has_head() const { return head_.has_value(); }
+  // What the input counts as: memory that is saved, unless nothing here keeps it.
+  MemoryUse input_use() const { return use_before(0); }
   // The tied table whose gradient the first and the last stage add up; null elsewhere.
   const Parameter* shared_table() const { return shared_table_; }
 
@@ -54,6 +56,11 @@ class Chunk {
                   const MicroBatch& batch, Saved saved) const;
 
  private:
+  // What the next layer or the head keeps is saved; what is sent away is not.
+  MemoryUse use_before(size_t block) const {
+    return block < blocks_.size() || head_ ? MemoryUse::activation : MemoryUse::workspace;
+  }
+  std::vector<int64_t> head_units() const;
   std::optional<Embedding> embedding_;
   std::vector<Block> blocks_;
   std::optional<Head> head_;

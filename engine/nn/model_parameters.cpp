@@ -261,20 +261,16 @@ const Parameter* ModelParameters::add(Parameter parameter) {
   return &set_.add(std::move(parameter));
 }
 
-void initialise(LayerContext& context, ParameterSet& set) {
+void initialise(LayerContext& context, const Parameter& p) {
   kernels::Kernels& kernels = context.kernels();
-  for (Parameter& p : set.all()) {
-    if (p.initial != Initial::normal) {
-      kernels.fill(p.weight, p.initial == Initial::ones ? 1 : 0);
-      continue;
-    }
-    const kernels::Stream stream =
-        kernels::make_stream(context.options().seed, kernels::Purpose::initial_weights, 0,
-                             static_cast<uint64_t>(p.ordinal));
-    kernels.fill_normal(p.weight, p.deviation, stream, {p.global_row, 0, 0}, p.global_column);
-    const int64_t padding = padding_rows(p);
-    if (padding > 0) kernels.fill(p.weight.row_range(p.rows - padding, padding), 0);
-  }
+  if (p.initial != Initial::normal)
+    return kernels.fill(p.weight, p.initial == Initial::ones ? 1 : 0);
+  const kernels::Stream stream =
+      kernels::make_stream(context.options().seed, kernels::Purpose::initial_weights, 0,
+                           static_cast<uint64_t>(p.ordinal));
+  kernels.fill_normal(p.weight, p.deviation, stream, {p.global_row, 0, 0}, p.global_column);
+  const int64_t padding = padding_rows(p);
+  if (padding > 0) kernels.fill(p.weight.row_range(p.rows - padding, padding), 0);
 }
 
 }  // namespace engine

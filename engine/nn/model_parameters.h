@@ -62,7 +62,7 @@ class ModelParameters {
   const ModelSpec& model_;
 };
 
-// Fills the weights; `all` must have memory.
-void initialise(LayerContext& context, ParameterSet& set);
+// Fills the weight.
+void initialise(LayerContext& context, const Parameter& parameter);
 
 }  // namespace engine

@@ -55,7 +55,7 @@ class Serial {
         device_->kernels().fill(p->gradient, 0);
       }
     }
-    initialise(context_, set_);
+    for (const Parameter& p : set_.all()) initialise(context_, p);
     // Gradients of norms and biases count as much as others only away from their initial values.
     for (Parameter& p : set_.all())
       if (p.rows == 1) shift(p, 0.3, 99);
