@@ -1,0 +1,108 @@
+// Reads profiles/rates.json and resolves each constant for one device, system and stack.
+#include "tuner/model/rates.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/errors.h"
+#include "engine/base/json_reader.h"
+#include "tuner/model/data_files.h"
+
+namespace tuner {
+namespace {
+
+using engine::Json;
+
+struct Field {
+  std::string_view name;
+  double Rates::*value;
+};
+
+constexpr Field kFields[] = {
+    {"gemm_efficiency", &Rates::gemm_efficiency},
+    {"gemm_k_offset", &Rates::gemm_k_offset},
+    {"gemm_wave_share", &Rates::gemm_wave_share},
+    {"gemm_start_seconds", &Rates::gemm_start_seconds},
+    {"gemm_bandwidth_share", &Rates::gemm_bandwidth_share},
+    {"gemm_training_factor", &Rates::gemm_training_factor},
+    {"gemm_stack_factor", &Rates::gemm_stack_factor},
+    {"gemm_precision_factor", &Rates::gemm_precision_factor},
+    {"quantize_passes", &Rates::quantize_passes},
+    {"score_efficiency", &Rates::score_efficiency},
+    {"score_bytes", &Rates::score_bytes},
+    {"misaligned_factor", &Rates::misaligned_factor},
+    {"flash_efficiency", &Rates::flash_efficiency},
+    {"flash_stack_factor", &Rates::flash_stack_factor},
+    {"flash_backward_factor", &Rates::flash_backward_factor},
+    {"elementwise_sequence_factor", &Rates::elementwise_sequence_factor},
+    {"elementwise_tensor_factor", &Rates::elementwise_tensor_factor},
+    {"elementwise_backward_factor", &Rates::elementwise_backward_factor},
+    {"tensor_bus_factor", &Rates::tensor_bus_factor},
+    {"tensor_start_seconds", &Rates::tensor_start_seconds},
+    {"tensor_start_sharded_factor", &Rates::tensor_start_sharded_factor},
+    {"tensor_backward_hidden", &Rates::tensor_backward_hidden},
+    {"tensor_sharded_hidden", &Rates::tensor_sharded_hidden},
+    {"tensor_network_efficiency", &Rates::tensor_network_efficiency},
+    {"launch_seconds", &Rates::launch_seconds},
+    {"launch_tensor_growth", &Rates::launch_tensor_growth},
+    {"launch_backward_factor", &Rates::launch_backward_factor},
+    {"micro_batch_seconds", &Rates::micro_batch_seconds},
+    {"step_seconds", &Rates::step_seconds},
+    {"embedding_bytes", &Rates::embedding_bytes},
+    {"loss_passes", &Rates::loss_passes},
+    {"unpadded_vocab_factor", &Rates::unpadded_vocab_factor},
+    {"pipeline_message_seconds", &Rates::pipeline_message_seconds},
+    {"pipeline_network_factor", &Rates::pipeline_network_factor},
+    {"data_network_efficiency", &Rates::data_network_efficiency},
+    {"gradient_hidden", &Rates::gradient_hidden},
+    {"shard_hidden", &Rates::shard_hidden},
+    {"shard_start_seconds", &Rates::shard_start_seconds},
+    {"context_hidden", &Rates::context_hidden},
+    {"optimizer_bytes", &Rates::optimizer_bytes},
+    {"optimizer_replicated_bytes", &Rates::optimizer_replicated_bytes},
+    {"straggler_growth", &Rates::straggler_growth},
+    {"residual_sigma", &Rates::residual_sigma},
+    {"residual_correlation", &Rates::residual_correlation},
+};
+
+// The scopes of a value, the most specific first. fp16 and bf16 share their numbers.
+std::vector<std::string> scopes(const ClusterSpec& cluster, const Stack& stack,
+                                engine::Precision precision) {
+  const std::string format(precision == engine::Precision::fp16 ? "bf16" : name_of(precision));
+  const std::string& architecture = cluster.device.architecture;
+  return {cluster.system, cluster.device.name, stack.rates,
+          architecture + "/" + format, architecture, format, "default"};
+}
+
+double resolve(engine::ObjectReader& values, const std::vector<std::string>& scopes) {
+  for (const std::string& scope : scopes)
+    if (values.has(scope)) return values.number(scope, {0, 1e6});
+  return values.number("default", {0, 1e6});
+}
+
+}  // namespace
+
+Rates find_rates(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision) {
+  const DataFile file = find_data_file("profiles", "rates", "rates file");
+  const Json json = engine::parse_json(file.text, file.origin);
+  engine::Problems problems(file.origin);
+  engine::ObjectReader document(json, "", problems);
+  if (document.text("schema") != "autotune.rates/1")
+    document.problem("schema", "must be \"autotune.rates/1\"");
+  engine::ObjectReader constants = document.object("constants");
+
+  Rates rates;
+  rates.origin = file.origin;
+  const std::vector<std::string> order = scopes(cluster, stack, precision);
+  for (const Field& field : kFields) {
+    engine::ObjectReader constant = constants.object(std::string(field.name));
+    engine::ObjectReader values = constant.object("values");
+    rates.*field.value = resolve(values, order);
+  }
+  problems.throw_if_any();
+  return rates;
+}
+
+}  // namespace tuner

@@ -1,0 +1,76 @@
+// Rates: the fitted constants of the cost model, resolved for one device, system and stack.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/plan/precision.h"
+#include "tuner/model/cluster_spec.h"
+#include "tuner/model/stack.h"
+
+namespace tuner {
+
+// Every constant of the training cost model. Meaning, unit and origin of each stand in
+// profiles/rates.json under the same name.
+struct Rates {
+  // Matrix products.
+  double gemm_efficiency = 0;
+  double gemm_k_offset = 0;
+  double gemm_wave_share = 0;
+  double gemm_start_seconds = 0;
+  double gemm_bandwidth_share = 0;
+  double gemm_training_factor = 0;
+  double gemm_stack_factor = 0;
+  double gemm_precision_factor = 0;
+  double quantize_passes = 0;
+  // Attention.
+  double score_efficiency = 0;
+  double score_bytes = 0;
+  double misaligned_factor = 0;
+  double flash_efficiency = 0;
+  double flash_stack_factor = 0;
+  double flash_backward_factor = 0;
+  // Memory-bound kernels.
+  double elementwise_sequence_factor = 0;
+  double elementwise_tensor_factor = 0;
+  double elementwise_backward_factor = 0;
+  // Tensor axis.
+  double tensor_bus_factor = 0;
+  double tensor_start_seconds = 0;
+  double tensor_start_sharded_factor = 0;
+  double tensor_backward_hidden = 0;
+  double tensor_sharded_hidden = 0;
+  double tensor_network_efficiency = 0;
+  // Host.
+  double launch_seconds = 0;
+  double launch_tensor_growth = 0;
+  double launch_backward_factor = 0;
+  double micro_batch_seconds = 0;
+  double step_seconds = 0;
+  // Embedding and head.
+  double embedding_bytes = 0;
+  double loss_passes = 0;
+  double unpadded_vocab_factor = 0;
+  // Pipeline, data and context axes.
+  double pipeline_message_seconds = 0;
+  double pipeline_network_factor = 0;
+  double data_network_efficiency = 0;
+  double gradient_hidden = 0;
+  double shard_hidden = 0;
+  double shard_start_seconds = 0;
+  double context_hidden = 0;
+  double optimizer_bytes = 0;
+  double optimizer_replicated_bytes = 0;
+  double straggler_growth = 0;
+  // Uncertainty: standard deviation of log(measured / predicted) on rows the fit has not seen.
+  double residual_sigma = 0;
+  double residual_correlation = 0;  // of two plans of one model on one machine
+
+  std::string origin;  // the file they come from
+};
+
+// Throws InputError when the file lacks a constant or holds a bad one.
+Rates find_rates(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision);
+
+}  // namespace tuner
