@@ -64,6 +64,7 @@ constexpr Field kFields[] = {
     {"optimizer_replicated_bytes", &Rates::optimizer_replicated_bytes},
     {"straggler_growth", &Rates::straggler_growth},
     {"residual_sigma", &Rates::residual_sigma},
+    {"residual_correlation", &Rates::residual_correlation},
 };
 
 // The scopes of a value, the most specific first. fp16 and bf16 share their numbers.

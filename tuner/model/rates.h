@@ -65,6 +65,7 @@ struct Rates {
   double straggler_growth = 0;
   // Uncertainty: standard deviation of log(measured / predicted) on rows the fit has not seen.
   double residual_sigma = 0;
+  double residual_correlation = 0;  // of two plans of one model on one machine
 
   std::string origin;  // the file they come from
 };

@@ -1,0 +1,21 @@
+// Sentences: how plans differ, why the best one wins, what would make one fit.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tuner/search/recommendation.h"
+
+namespace tuner {
+
+// "tp 4 instead of 8, recompute selective instead of none": what `other` has instead of `plan`.
+std::string difference(const engine::ParallelPlan& plan, const engine::ParallelPlan& other);
+
+// Why the best plan wins, one sentence each: against the fastest plan with other settings of one
+// choice at a time, with the parts of the step that decide.
+std::vector<std::string> reasons(const Recommendation& recommendation);
+
+// When nothing fits: what would make it fit.
+std::vector<std::string> remedies(const Scenario& scenario, const Restrictions& restrictions,
+                                  const SearchResult& search);
+
+}  // namespace tuner
