@@ -125,6 +125,20 @@ size_t bytes_within(std::string_view text, int width) {
   return bytes;
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Where the word at `start` ends. A number and its unit are one word ("61.8 GiB", "~4 %").
+size_t end_of_word(std::string_view text, size_t start) {
+  const size_t end = std::min(text.find(' ', start), text.size());
+  const std::string_view word = text.substr(start, end - start);
+  if (word.empty() || !is_digit(word.back()) || end + 1 >= text.size()) return end;
+  const size_t first = word.find_first_not_of("~(+");
+  const char next = text[end + 1];
+  const bool unit = next == '%' || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
+  if (!unit || !is_digit(word[first])) return end;
+  return std::min(text.find(' ', end + 1), text.size());
+}
+
 }  // namespace
 
 int display_width(std::string_view text) {
@@ -179,10 +193,10 @@ std::vector<std::string> wrap(std::string_view text, int width) {
   };
   while (!text.empty()) {
     const size_t word_start = std::min(text.find_first_not_of(' '), text.size());
-    const size_t word_end = std::min(text.find(' ', word_start), text.size());
+    const size_t word_end = end_of_word(text, word_start);
     std::string_view word = text.substr(word_start, word_end - word_start);
-    if (!line.empty() &&
-        display_width(line) + static_cast<int>(word_start) + display_width(word) > width)
+    const int needed = static_cast<int>(word_start) + display_width(word);
+    if (!line.empty() && display_width(line) + needed > width)
       end_line();
     else if (!line.empty())
       line.append(word_start, ' ');

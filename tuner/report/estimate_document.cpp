@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <set>
+#include <algorithm>
 
 #include "tuner/report/phrases.h"
 
@@ -47,11 +47,15 @@ Section violations_section(const Outcome& outcome) {
 
 Section next_section(const Outcome& outcome) {
   Section section{"Next", {}};
-  std::set<std::string> explained;
+  std::vector<std::string> codes;
   for (const Violation& violation : outcome.violations)
-    if (explained.insert(violation.code).second)
-      section.blocks.emplace_back(CommandLine{{"autotune", "explain", shell_word(violation.code)},
-                                              "why this is a rule, what to do"});
+    if (std::find(codes.begin(), codes.end(), violation.code) == codes.end())
+      codes.push_back(violation.code);
+  if (codes.empty() && !outcome.fits) codes.emplace_back(kMemoryRule);
+  for (const std::string& code : codes)
+    section.blocks.emplace_back(
+        CommandLine{{"autotune", "explain", shell_word(code)},
+                    code == codes.front() ? "why this is a rule, and what to do" : ""});
   section.blocks.emplace_back(
       CommandLine{{"autotune", "report", "--json"}, "the last answer with every number"});
   return section;

@@ -12,7 +12,7 @@ namespace tuner {
 std::string render_document(const Document& document, const ReportStyle& style);
 std::string render_document_markdown(const Document& document);
 
-// Text that Markdown shows as it is: no markup, no HTML, no links, mentions or images come of it.
+// Text that Markdown shows as it is: no markup, HTML, web link or image comes of it.
 std::string markdown_escaped(std::string_view text);
 
 std::string csv_of(const TrainAnswer& answer);

@@ -84,12 +84,6 @@ std::string stage_layers(const std::vector<int64_t>& layers) {
   return text;
 }
 
-const engine::StageMemory& fullest_stage(const Outcome& outcome) {
-  const auto& stages = outcome.memory.stages;
-  return *std::max_element(stages.begin(), stages.end(),
-                           [](const auto& a, const auto& b) { return a.total() < b.total(); });
-}
-
 }  // namespace
 
 std::string_view mark(const Outcome& outcome) { return outcome.measured ? "" : "~"; }
@@ -108,11 +102,19 @@ std::string plan_phrase(const PlanRecord& record) {
   return uneven ? record.text + "  layers per stage " + stage_layers(layers) : record.text;
 }
 
+std::string seconds_range(double low, double high) {
+  std::string from = format_seconds(low);
+  const std::string to = format_seconds(high);
+  const auto unit_of = [](const std::string& text) { return text.substr(text.find(' ')); };
+  if (unit_of(from) == unit_of(to)) from.resize(from.find(' '));
+  return from + " to " + to;
+}
+
 std::string step_phrase(const Outcome& outcome) {
   std::string text = fmt::format("step {}{}", mark(outcome), format_seconds(outcome.step_seconds));
   const engine::Interval& interval = outcome.interval_seconds;
   if (interval.high > interval.low && interval.low > 0)
-    text += fmt::format(" ({} to {})", format_seconds(interval.low), format_seconds(interval.high));
+    text += fmt::format(" ({})", seconds_range(interval.low, interval.high));
   return text;
 }
 
@@ -168,45 +170,6 @@ std::vector<double> rounded_percent(const std::vector<double>& amounts) {
   std::vector<double> percent;
   for (const int share : tenths) percent.push_back(share / 10.0);
   return percent;
-}
-
-Section memory_section(const Outcome& outcome, size_t most_stages) {
-  Section section{"Memory", {}};
-  const auto& stages = outcome.memory.stages;
-  if (stages.empty()) return section;
-  std::vector<const engine::StageMemory*> shown;
-  const size_t last = stages.size() - 1, middle = stages.size() / 2;
-  for (size_t i = 0; i <= last; ++i) {
-    const bool named = i == 0 || i == last || i == middle || (i == 1 && most_stages > 4);
-    if (stages.size() <= most_stages || named || &stages[i] == &fullest_stage(outcome))
-      shown.push_back(&stages[i]);
-  }
-  const bool small = outcome.memory.peak_bytes < engine::kGiB;
-  const double unit = small ? 1024.0 * 1024 : engine::kGiB;
-  const auto amount = [&](double bytes) { return fmt::format("{:.1f}", bytes / unit); };
-  Table table{{{small ? "MiB" : "GiB"}}, {}};
-  for (const auto* stage : shown)
-    table.columns.push_back({fmt::format("stage {}", stage->stage), true, 0});
-  const auto add_row = [&](std::string name, auto bytes_of) {
-    Table::Row row{{std::move(name)}, ""};
-    for (const auto* stage : shown) row.cells.push_back(amount(bytes_of(*stage)));
-    table.rows.push_back(std::move(row));
-  };
-  for (int use = 0; use < engine::kMemoryUses; ++use) {
-    const auto name = static_cast<engine::MemoryUse>(use);
-    if (std::any_of(shown.begin(), shown.end(),
-                    [&](const auto* stage) { return (*stage)[name] > 0; }))
-      add_row(name == engine::MemoryUse::kv_cache ? "KV cache" : std::string(name_of(name)),
-              [&](const auto& stage) { return stage[name]; });
-  }
-  add_row("total", [](const auto& stage) { return stage.total(); });
-  section.blocks.emplace_back(std::move(table));
-  if (shown.size() < stages.size())
-    section.blocks.emplace_back(
-        Sentence{fmt::format("{} of {} stages; stage {} is the fullest", shown.size(),
-                             stages.size(), fullest_stage(outcome).stage),
-                 Tone::faint});
-  return section;
 }
 
 Section sources_section(const Question& question) {

@@ -10,6 +10,9 @@
 
 namespace tuner {
 
+// The rule that a plan must fit the memory of a GPU.
+constexpr auto kMemoryRule = "AT0201";
+
 // "~" before predicted numbers, nothing before measured ones.
 std::string_view mark(const engine::Outcome& outcome);
 
@@ -19,7 +22,9 @@ std::vector<std::string> asked_lines(const Question& question, int tp);
 
 // The plan in words, with the layers of its stages where they differ.
 std::string plan_phrase(const PlanRecord& record);
-// "step ~20.30 s (19.40 s to 21.30 s)"; the interval is left out where it is not known.
+// "19.40 to 21.30 s"
+std::string seconds_range(double low, double high);
+// "step ~20.30 s (19.40 to 21.30 s)"; the interval is left out where it is not known.
 std::string step_phrase(const engine::Outcome& outcome);
 // "~151.3 TFLOP/s per GPU (model FLOPs, full attention square), ~48.5 % MFU, ~141 tokens/s per GPU"
 std::string rate_phrase(const engine::Outcome& outcome);
@@ -27,6 +32,9 @@ std::string rate_phrase(const engine::Outcome& outcome);
 Sentence memory_sentence(const Question& question, const engine::Outcome& outcome);
 // What the marks and ranges mean.
 Sentence legend(const engine::Outcome& outcome);
+
+// The outcome must have stages.
+const engine::StageMemory& fullest_stage(const engine::Outcome& outcome);
 
 // Where the step goes: the parts of more than 0.3 %, the others in one sum.
 Section step_section(const engine::Outcome& outcome);

@@ -44,11 +44,20 @@ std::vector<size_t> shown_columns(const Table& table, const std::vector<int>& wi
   return shown;
 }
 
-void narrow(std::vector<int>& widths, const std::vector<size_t>& shown, int width) {
+// Makes texts narrower; numbers, which stand to the right, only where nothing else is left, as a
+// number that is cut misleads.
+void narrow(const Table& table, std::vector<int>& widths, const std::vector<size_t>& shown,
+            int width) {
+  const auto room = [&](size_t column) {
+    return table.columns[column].right ? 0 : widths[column] - kNarrowest;
+  };
   while (total_width(widths, shown) > width) {
-    const size_t widest = *std::max_element(
-        shown.begin(), shown.end(), [&](size_t a, size_t b) { return widths[a] < widths[b]; });
-    if (widths[widest] <= kNarrowest) return;
+    size_t widest = *std::max_element(shown.begin(), shown.end(),
+                                      [&](size_t a, size_t b) { return room(a) < room(b); });
+    if (room(widest) <= 0)
+      widest = *std::max_element(shown.begin(), shown.end(),
+                                 [&](size_t a, size_t b) { return widths[a] < widths[b]; });
+    if (widths[widest] <= 1) return;
     --widths[widest];
   }
 }
@@ -58,7 +67,7 @@ void narrow(std::vector<int>& widths, const std::vector<size_t>& shown, int widt
 std::vector<std::string> table_lines(const Table& table, int width, bool ascii) {
   std::vector<int> widths = column_widths(table);
   const std::vector<size_t> shown = shown_columns(table, widths, width);
-  narrow(widths, shown, width);
+  narrow(table, widths, shown, width);
   const auto line_of = [&](const auto& cell) {
     std::string line;
     for (const size_t column : shown) {

@@ -43,7 +43,7 @@ struct Table {
 };
 
 // The table as lines of at most `width` columns, two blanks between columns. Where it is too wide,
-// columns are dropped by priority, then the widest ones are cut. The cells must be harmless().
+// columns are dropped by priority, then texts are cut. The cells must be harmless().
 std::vector<std::string> table_lines(const Table& table, int width, bool ascii);
 
 // A bar of `fraction` (0 to 1) of `width` columns; empty only for nothing at all.

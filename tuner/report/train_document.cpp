@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/units.h"
 #include "tuner/report/phrases.h"
@@ -18,7 +19,6 @@ using engine::Outcome;
 namespace {
 
 constexpr double kSecondsOfDay = 86400;
-constexpr auto kMemoryRule = "AT0201";
 
 std::string days_phrase(const TrainAnswer& answer) {
   const Outcome& outcome = *answer.best->outcome();
@@ -29,9 +29,8 @@ std::string days_phrase(const TrainAnswer& answer) {
   text += fmt::format("{}{}", mark(outcome), format_seconds(seconds));
   const engine::Interval& interval = outcome.interval_seconds;
   if (interval.high > interval.low && interval.low > 0 && outcome.step_seconds > 0)
-    text +=
-        fmt::format(" ({} to {})", format_seconds(seconds * interval.low / outcome.step_seconds),
-                    format_seconds(seconds * interval.high / outcome.step_seconds));
+    text += fmt::format(" ({})", seconds_range(seconds * interval.low / outcome.step_seconds,
+                                               seconds * interval.high / outcome.step_seconds));
   return text;
 }
 
@@ -93,15 +92,15 @@ struct PlanColumn {
 };
 
 std::vector<PlanColumn> plan_columns() {
-  return {{{"TP", true, 0}, [](const auto& plan) { return fmt::format("{}", plan.tp); }},
-          {{"PP", true, 0}, [](const auto& plan) { return fmt::format("{}", plan.pp); }},
-          {{"VPP", true, 0}, [](const auto& plan) { return fmt::format("{}", plan.vpp); }, false},
-          {{"CP", true, 0}, [](const auto& plan) { return fmt::format("{}", plan.cp); }, false},
-          {{"DP", true, 0}, [](const auto& plan) { return fmt::format("{}", plan.dp); }},
-          {{"SP", false, 0}, [](const auto& plan) { return std::string(plan.sp ? "yes" : "no"); }},
-          {{"MBS", true, 0}, [](const auto& plan) { return fmt::format("{}", plan.mbs); }},
-          {{"recompute", false, 0}, [](const auto& plan) { return to_string(plan.recompute); }},
-          {{"ZeRO", true, 1}, [](const auto& plan) { return fmt::format("{}", plan.zero); }}};
+  return {{{"TP", true, 1}, [](const auto& plan) { return fmt::format("{}", plan.tp); }},
+          {{"PP", true, 1}, [](const auto& plan) { return fmt::format("{}", plan.pp); }},
+          {{"VPP", true, 5}, [](const auto& plan) { return fmt::format("{}", plan.vpp); }, false},
+          {{"CP", true, 6}, [](const auto& plan) { return fmt::format("{}", plan.cp); }, false},
+          {{"DP", true, 4}, [](const auto& plan) { return fmt::format("{}", plan.dp); }},
+          {{"SP", false, 8}, [](const auto& plan) { return std::string(plan.sp ? "yes" : "no"); }},
+          {{"MBS", true, 7}, [](const auto& plan) { return fmt::format("{}", plan.mbs); }},
+          {{"recompute", false, 2}, [](const auto& plan) { return to_string(plan.recompute); }},
+          {{"ZeRO", true, 9}, [](const auto& plan) { return fmt::format("{}", plan.zero); }}};
 }
 
 // The cells in front of a plan's own, of one row.
@@ -117,7 +116,7 @@ std::vector<std::string> outcome_cells(const std::string& name, const Outcome* o
 Section runners_up_section(const TrainAnswer& answer) {
   Section section{"Runners-up", {}};
   if (answer.runners_up.empty()) return section;
-  Table table{{{"", false, 0}, {"step", true, 0}, {"slower", true, 0}, {"memory", true, 2}}, {}};
+  Table table{{{"", false, 0}, {"step", true, 0}, {"slower", true, 0}, {"memory", true, 3}}, {}};
   std::vector<const PlanRecord*> records;
   if (answer.best->plan) records.push_back(&*answer.best);
   for (const RunnerUpRecord& runner_up : answer.runners_up)
@@ -200,8 +199,8 @@ Section search_section(const TrainAnswer& answer) {
                   format_grouped(search.legal), format_grouped(search.fits));
   if (search.simulated > 0)
     funnel += fmt::format(" → {} simulated in detail", format_grouped(search.simulated));
-  funnel += fmt::format(" → {} measured", format_grouped(answer.measured()));
-  if (search.seconds > 0) funnel += fmt::format("; {}", format_seconds(search.seconds));
+  if (answer.best) funnel += fmt::format(" → {} measured", format_grouped(answer.measured()));
+  if (search.seconds > 0) funnel += fmt::format(", in {}", format_seconds(search.seconds));
   section.blocks.emplace_back(Sentence{std::move(funnel)});
   Table table{{{"removed", true, 0}, {"code", false, 0}, {"rule", false, 0}}, {}};
   for (const auto& [code, count] : removed_plans(search))
@@ -221,7 +220,7 @@ Section grid_section(const TrainAnswer& answer) {
   }
   std::string text =
       fmt::format("NVIDIA's grid {}would have tried {} plans: {} legal, {} fit",
-                  grid.name.empty() ? "" : grid.name + " ", format_grouped(grid.plans),
+                  grid.name.empty() ? "" : "(" + grid.name + ") ", format_grouped(grid.plans),
                   format_grouped(grid.legal), format_grouped(grid.fits));
   const Outcome* theirs = grid.best ? grid.best->outcome() : nullptr;
   const Outcome* ours = answer.best ? answer.best->outcome() : nullptr;
