@@ -27,7 +27,7 @@ std::vector<int64_t> counts(const Communicator& c) {
   return all;
 }
 
-// An exact value that tells the rank and the index; sums of 16 ranks fit bf16's 8 bits as well.
+// An exact value that tells the rank and the index.
 template <class T>
 T value(int rank, int64_t index) {
   const int64_t eighths = (rank * 3 + index) % 13;
