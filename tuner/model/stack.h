@@ -1,7 +1,6 @@
-// Stack: what a training software does, as data: which tensors a layer saves, which plans are legal,
-// which transfers overlap, what state it keeps. Nothing about a stack stands in code.
+// Stack: what a training software does, as data: which tensors a layer saves, which plans are
+// legal, which transfers overlap, what state it keeps. Nothing about a stack stands in code.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,38 +11,15 @@
 #include "engine/plan/parallel_plan.h"
 #include "engine/plan/precision.h"
 #include "engine/plan/workload.h"
+#include "tuner/model/saved_tensor.h"
 
 namespace tuner {
-
-// The size of a saved tensor, per token of the micro-batch on the rank.
-enum class SavedDim : uint8_t {
-  hidden,   // hidden
-  query,    // heads · head_dim
-  kv,       // kv_heads · head_dim (at least one head a rank)
-  ffn,      // ffn_hidden
-  score,    // heads · seq: the s × s matrix
-  head,     // heads: one value a head and token
-  token,    // one value a token
-};
-// How the ranks of the tensor axis share it.
-enum class SavedShard : uint8_t { tensor, sequence, none };  // sequence: divided only with SP
-
-struct SavedTensor {
-  std::string name;     // "softmax output"
-  SavedDim dim = SavedDim::hidden;
-  SavedShard shard = SavedShard::none;
-  double bytes = 0;     // of one element; 0 = the storage bytes of the precision
-  double count = 1;
-  bool attention_core = false;  // dropped and recomputed by selective recomputation
-  // Features the row needs ("gated", "!gated", "dropout", "flash", "unfused", "layer_norm", …).
-  std::vector<std::string> when;
-};
 
 // Bytes a parameter of the model states that stay for the whole run, by precision of training.
 struct StateBytes {
   double parameter = 2;
   double gradient = 4;
-  double optimizer = 12;   // master weights and Adam's moments
+  double optimizer = 12;  // master weights and Adam's moments
 };
 
 struct Stack {
@@ -51,17 +27,22 @@ struct Stack {
   std::string title;
   std::string origin;
 
-  std::vector<SavedTensor> saved;        // of one layer without recomputation
-  StateBytes state_mixed;                // fp16, bf16 and below
+  std::vector<SavedTensor> saved;            // of one layer without recomputation
+  std::vector<SavedTensor> saved_full;       // of one layer that is wholly recomputed: its input
+  std::vector<SavedTensor> saved_embedding;  // on the stage with the embedding
+  std::vector<SavedTensor> saved_head;       // on the stage with the head, apart from the logits
+  StateBytes state_mixed;                    // fp16, bf16 and below
   StateBytes state_f32;
-  double fp8_weight_bytes = 0;           // extra copies of the weights in fp8 formats, a parameter
-  double logit_bytes = 4;                // saved a logit on the last stage
-  double logit_workspace_bytes = 4;      // transient a logit
-  double workspace_layers = 1;           // transient activation gradients, in widest tensors of a layer
-  double runtime_bytes = 0;              // context, libraries, NCCL
-  double fragmentation = 0;              // share of the dynamic memory lost by the allocator
-  double memory_error = 0.1;             // 90 % band of the memory model, relative
-  double bucket_bytes = 0;               // communication buffers of the data axis
+  double gradient_message_bytes = 4;  // of a gradient in the reduction, mixed precision; f32: 4
+  double fp8_weight_bytes = 0;        // extra copies of the weights in fp8 formats, a parameter
+  double logit_bytes = 4;             // saved a logit on the last stage
+  double logit_workspace_bytes = 4;   // transient a logit
+  double workspace_layers = 1;  // transient activation gradients, in widest tensors of a layer
+  double gathered_layers = 2;   // ZeRO 3: layers whose whole parameters are there at once
+  double runtime_bytes = 0;     // context, libraries, NCCL
+  double fragmentation = 0;     // share of the dynamic memory lost by the allocator
+  double memory_error = 0.1;    // 90 % band of the memory model, relative
+  double bucket_bytes = 0;      // communication buffers of the data axis
 
   // What is legal.
   bool tensor_parallel = true;
@@ -74,10 +55,11 @@ struct Stack {
   bool kv_head_replication = false;              // tp may exceed kv_heads
   bool uneven_stages = false;                    // first and last stage may differ
   bool any_layers_per_stage = false;             // every stage may differ
+  bool pipeline_needs_full_batch = false;        // at least as many micro-batches as stages
   bool selective_recompute = false;
-  bool partial_recompute = false;                // full:N
-  std::vector<int> zero;                         // legal without a pipeline
-  std::vector<int> zero_with_pipeline;           // legal with pp > 1
+  bool partial_recompute = false;       // full:N
+  std::vector<int> zero;                // legal without a pipeline
+  std::vector<int> zero_with_pipeline;  // legal with pp > 1
   std::vector<engine::Precision> precisions;
   std::vector<engine::AttentionKind> attention;  // the first is the default
   int64_t vocab_multiple = 128;                  // the vocabulary is padded to this · tp; 1 = not
@@ -93,7 +75,15 @@ struct Stack {
 
   // Free-form features the rates are keyed by.
   std::string rates;  // name of the stack in the rates file
+  std::string notes;
 
+  // What its users run unless they say otherwise; fills gaps of published rows.
+  engine::Recompute default_recompute;
+  int default_zero = 0;
+
+  double gradient_message(engine::Precision precision) const {
+    return precision == engine::Precision::f32 ? 4 : gradient_message_bytes;
+  }
   const StateBytes& state(engine::Precision precision) const {
     return precision == engine::Precision::f32 ? state_f32 : state_mixed;
   }
@@ -103,6 +93,7 @@ struct Stack {
 // Throws InputError with "did you mean".
 Stack find_stack(const std::string& name);
 std::vector<std::string> stack_names();
+// Throws InputError with every problem, naming `source`. profiles/README.md has the schema.
 Stack stack_from_json(const nlohmann::json& json, const std::string& source);
 
 // The rows of `stack.saved` that apply to this model and attention kernel.

@@ -1,0 +1,78 @@
+// Typed access to the arguments, and the options that commands share.
+#include "tuner/cli/command.h"
+
+#include <algorithm>
+
+#include "engine/base/errors.h"
+
+namespace tuner {
+
+const Arguments::Value& Arguments::value(const std::string& name,
+                                         std::initializer_list<ValueKind> kinds) const {
+  const auto found = values_.find(name);
+  engine::expect(found != values_.end(), "option " + name + " in the command's table");
+  engine::expect(std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end(),
+                 "option " + name + " read with the type of its table");
+  return found->second;
+}
+
+bool Arguments::has(const std::string& name) const {
+  const auto found = values_.find(name);
+  engine::expect(found != values_.end(), "option " + name + " in the command's table");
+  return found->second.given;
+}
+
+bool Arguments::flag(const std::string& name) const { return value(name, {ValueKind::flag}).on; }
+
+std::optional<bool> Arguments::toggle(const std::string& name) const {
+  const Value& found = value(name, {ValueKind::negatable});
+  return found.given ? std::optional(found.on) : std::nullopt;
+}
+
+std::optional<int64_t> Arguments::integer(const std::string& name) const {
+  const Value& found = value(name, {ValueKind::integer});
+  return found.given ? std::optional(found.integers.front()) : std::nullopt;
+}
+
+std::optional<double> Arguments::number(const std::string& name) const {
+  const Value& found =
+      value(name, {ValueKind::count, ValueKind::number, ValueKind::bytes, ValueKind::seconds});
+  return found.given ? std::optional(found.number) : std::nullopt;
+}
+
+std::optional<std::string> Arguments::text(const std::string& name) const {
+  const Value& found = value(name, {ValueKind::text});
+  return found.given ? std::optional(found.texts.front()) : std::nullopt;
+}
+
+const std::vector<int64_t>& Arguments::integers(const std::string& name) const {
+  return value(name, {ValueKind::integers}).integers;
+}
+
+const std::vector<std::string>& Arguments::texts(const std::string& name) const {
+  return value(name, {ValueKind::texts}).texts;
+}
+
+const std::vector<Option>& common_options() {
+  static const std::vector<Option> kOptions = {
+      {.name = "--color",
+       .kind = ValueKind::text,
+       .placeholder = "WHEN",
+       .help = "Colour the output",
+       .default_text = "auto",
+       .choices = {"auto", "always", "never"}},
+      {.name = "--help", .help = "Show the whole help, or with -h a short one", .letter = 'h'}};
+  return kOptions;
+}
+
+Option json_option() { return {.name = "--json", .help = "Write the answer as JSON"}; }
+
+Option database_option() {
+  return {.name = "--db",
+          .kind = ValueKind::text,
+          .placeholder = "PATH",
+          .help = "Keep the runs in this file",
+          .default_text = "$XDG_DATA_HOME/autotune/autotune.db"};
+}
+
+}  // namespace tuner

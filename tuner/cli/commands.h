@@ -1,0 +1,18 @@
+// The commands, one file each.
+#pragma once
+#include <vector>
+
+#include "tuner/cli/command.h"
+
+namespace tuner {
+
+Command train_command();
+Command estimate_train_command();
+Command check_train_command();
+Command report_command();
+std::vector<Command> runs_commands();
+Command models_command();
+Command gpus_command();
+Command explain_command();
+
+}  // namespace tuner

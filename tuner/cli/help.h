@@ -1,0 +1,23 @@
+// Help texts, made from the option tables.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tuner/cli/command.h"
+
+namespace tuner {
+
+// What `autotune -h` and `autotune --help` print: the commands; the full text adds exit codes.
+std::string program_help(std::span<const Command> commands, bool full, const Style& style);
+// What `autotune VERB -h` and `--help` print.
+std::string command_help(const Command& command, bool full, const Style& style);
+// What `autotune estimate --help` prints: the commands that begin with these words.
+std::string group_help(std::span<const Command> commands, std::string_view words,
+                       const Style& style);
+// What `autotune --version` prints: version, commit, compiler, libraries.
+std::string version_text();
+// "0.1.0"
+std::string_view version_number();
+
+}  // namespace tuner

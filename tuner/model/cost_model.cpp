@@ -1,0 +1,386 @@
+// Time of a training step by operator.
+#include "tuner/model/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "engine/plan/partition.h"
+#include "engine/plan/schedule.h"
+#include "tuner/model/pipeline_simulation.h"
+
+namespace tuner {
+
+using engine::ParallelPlan;
+using engine::Recompute;
+
+namespace {
+
+constexpr std::array<std::string_view, kStepParts> kPartNames = {
+    "gemm",
+    "attention",
+    "elementwise",
+    "launch",
+    "tensor_communication",
+    "context_communication",
+    "recompute",
+    "embedding_and_head",
+    "pipeline_communication",
+    "micro_batch_overhead",
+    "bubble",
+    "data_communication",
+    "optimizer",
+    "step_overhead",
+    "stragglers"};
+
+double tokens_of(const Scenario& scenario, const ParallelPlan& plan) {
+  return static_cast<double>(plan.mbs * scenario.workload.seq) / plan.cp;
+}
+
+// Layers of a chunk that are recomputed in full.
+int fully_recomputed(const Recompute& recompute, int layers) {
+  if (recompute.mode != Recompute::Mode::full) return 0;
+  return recompute.layers == 0 ? layers : std::min(layers, recompute.layers);
+}
+
+// Time that recomputation adds to the backward pass of a chunk.
+double recompute_of_chunk(const LayerCost& layer, const Recompute& recompute, int layers) {
+  if (recompute.mode == Recompute::Mode::selective) return layers * layer.recompute_selective;
+  return fully_recomputed(recompute, layers) * layer.recompute_full;
+}
+
+}  // namespace
+
+std::string_view name_of(StepPart part) { return kPartNames[static_cast<size_t>(part)]; }
+
+double StepParts::total() const {
+  double sum = 0;
+  for (const double part : seconds) sum += part;
+  return sum;
+}
+
+engine::Interval interval_of(double value, double sigma) {
+  constexpr double kTwoSided90 = 1.6449;
+  const double factor = std::exp(kTwoSided90 * sigma);
+  return {value / factor, value * factor};
+}
+
+CostModel::CostModel(const Scenario& scenario) : scenario_(&scenario), operators_(scenario) {}
+
+// Exposed communication of the tensor axis in one pass through a layer: two all-reduces, or two pairs
+// of gather and scatter with sequence parallelism. In the backward pass Megatron since 2022 hides the
+// reduction of the input gradient behind the weight gradient.
+double CostModel::tensor_pass(const ParallelPlan& plan, double bytes, bool backward) const {
+  if (plan.tp == 1) return 0;
+  const Stack& stack = scenario_->stack;
+  const Rates& rates = scenario_->rates;
+  const double hidden =
+      backward && stack.overlaps_tensor_backward ? rates.tensor_backward_hidden : 0;
+  if (!plan.sp) return 2 * operators_.tensor_all_reduce(plan.tp, bytes) * (1 - hidden);
+  const double exposed = stack.overlaps_tensor_sharded ? 1 - rates.tensor_sharded_hidden : 1;
+  return 2 * operators_.tensor_shard(plan.tp, bytes) * (2 - hidden) * exposed;
+}
+
+LayerCost CostModel::layer_cost(const ParallelPlan& plan) const {
+  const engine::ModelSpec& model = scenario_->model;
+  const Rates& rates = scenario_->rates;
+  const double t = plan.tp;
+  const double tokens = tokens_of(*scenario_, plan);
+  const double h = static_cast<double>(model.hidden);
+  const double q = static_cast<double>(model.q_width()) / t;
+  const double kv = static_cast<double>(std::max<int64_t>(model.kv_heads / plan.tp, 1) *
+                                        model.head_dim);
+  const double f = static_cast<double>(model.ffn_hidden);
+  const double gated = model.gated_mlp ? 1 : 0;
+  const double storage = engine::storage_bytes(scenario_->workload.precision);
+  const double sequence_share = plan.sp ? t : 1;
+
+  struct Product {
+    double n, k;
+  };
+  const Product products[] = {{q + 2 * kv, h}, {h, q}, {f * (1 + gated) / t, h}, {h, f / t}};
+  double gemm_forward = 0, gemm_backward = 0;
+  for (const auto& [n, k] : products) {
+    gemm_forward += operators_.gemm(tokens, n, k);
+    gemm_backward += operators_.gemm(tokens, k, n) + operators_.gemm(n, k, tokens);
+  }
+  if (rates.quantize_passes > 0) {
+    const double quantize = operators_.memory(
+        rates.quantize_passes * tokens *
+        (2 * h / sequence_share + (h + f * (1 + gated)) / t));
+    gemm_forward += quantize;
+    gemm_backward += 2 * quantize;
+  }
+
+  const double queries = static_cast<double>(scenario_->workload.seq) / plan.cp;
+  const double attention_forward =
+      operators_.attention_forward(static_cast<double>(plan.mbs), queries, q);
+  const double attention_backward = attention_forward * operators_.attention_backward_factor();
+
+  const double elementwise_forward = operators_.memory(
+      storage / 2 *
+      (rates.elementwise_sequence_factor * 22 * tokens * h / sequence_share +
+       rates.elementwise_tensor_factor * (6 * h + (4 + 2 * gated) * f) * tokens / t));
+  const double elementwise_backward = elementwise_forward * rates.elementwise_backward_factor;
+
+  const double message = storage * tokens * h;
+  const double tensor_forward = tensor_pass(plan, message, false);
+  const double tensor_backward = tensor_pass(plan, message, true);
+
+  // Keys and values travel around the ring of context ranks while attention runs.
+  double context = 0;
+  if (plan.cp > 1) {
+    const double bytes = (plan.cp - 1.0) * 2 * storage * tokens * kv;
+    const double exchange = operators_.pipeline_message(bytes, plan.tp * plan.cp);
+    const double attention = attention_forward + attention_backward;
+    context = std::max(3 * exchange * (1 - rates.context_hidden), 3 * exchange - attention);
+  }
+
+  const double work_forward =
+      gemm_forward + attention_forward + elementwise_forward + tensor_forward + context / 3;
+  const double work_backward = gemm_backward + attention_backward + elementwise_backward +
+                               tensor_backward + context * 2 / 3;
+  const double growth = (t - 1) / 7;
+  const double host_forward =
+      rates.launch_seconds * (1 + rates.launch_tensor_growth * growth * growth);
+  const double host_backward = host_forward * rates.launch_backward_factor;
+
+  LayerCost layer;
+  layer.gemm = gemm_forward + gemm_backward;
+  layer.attention = attention_forward + attention_backward;
+  layer.elementwise = elementwise_forward + elementwise_backward;
+  layer.tensor = tensor_forward + tensor_backward;
+  layer.context = context;
+  layer.forward = smooth_max(work_forward, host_forward);
+  layer.backward = smooth_max(work_backward, host_backward);
+  layer.launch = layer.forward - work_forward + layer.backward - work_backward;
+  layer.recompute_full =
+      smooth_max(work_backward + work_forward, host_backward + host_forward) - layer.backward;
+  layer.recompute_selective =
+      smooth_max(work_backward + attention_forward, host_backward) - layer.backward;
+  return layer;
+}
+
+MicroBatchCost CostModel::micro_batch_cost(const ParallelPlan& plan) const {
+  const engine::ModelSpec& model = scenario_->model;
+  const Rates& rates = scenario_->rates;
+  const double tokens = tokens_of(*scenario_, plan);
+  const double h = static_cast<double>(model.hidden);
+  const double storage = engine::storage_bytes(scenario_->workload.precision);
+  const int64_t vocab = scenario_->vocab(plan.tp);
+  const double shard = static_cast<double>(vocab) / plan.tp;
+  const double message = storage * tokens * h;
+  const double collective =
+      plan.sp ? operators_.tensor_shard(plan.tp, message)
+              : operators_.tensor_all_reduce(plan.tp, message);
+
+  MicroBatchCost cost;
+  cost.layer = layer_cost(plan);
+  cost.parameters = engine::rank_parameters(model, plan.tp, vocab);
+  const double embedding = operators_.memory(rates.embedding_bytes * storage / 2 * tokens * h);
+  cost.embedding_forward = 0.5 * embedding + collective;
+  cost.embedding_backward = 0.5 * embedding + (plan.sp ? collective : 0);
+  const double unpadded = vocab % 8 != 0 && plan.tp == 1 ? rates.unpadded_vocab_factor : 1;
+  const double loss = operators_.memory(rates.loss_passes * 4 * tokens * shard);
+  cost.head_forward = unpadded * operators_.gemm(tokens, shard, h, false) + 0.5 * loss +
+                      (plan.sp ? collective : 0);
+  cost.head_backward = unpadded * (operators_.gemm(tokens, h, shard, false) +
+                                   operators_.gemm(shard, h, tokens, false)) +
+                       0.5 * loss + collective;
+  cost.boundary_bytes =
+      message / (plan.sp || scenario_->stack.scatters_pipeline_messages ? plan.tp : 1);
+  return cost;
+}
+
+// What the stages hold, reduced to what the closed form needs.
+struct CostModel::Stages {
+  double sum = 0;      // Σ over stages of the time of one micro-batch, without the fixed part
+  double slowest = 0;  // of one stage
+  double recompute = 0, ends = 0;  // of the slowest stage
+  double layers = 0;               // on the slowest stage
+  double most_parameters = 0;      // of one rank, over stages
+  double most_layers = 0;
+};
+
+CostModel::Stages CostModel::stages(const MicroBatchCost& cost, const ParallelPlan& plan) const {
+  const double pass = cost.layer.forward + cost.layer.backward;
+  const double embedding = cost.embedding_forward + cost.embedding_backward;
+  const double head = cost.head_forward + cost.head_backward;
+  const engine::RankParameters& p = cost.parameters;
+  Stages result;
+  auto add = [&](int layers, bool first, bool last, double times) {
+    const double recompute =
+        plan.vpp * recompute_of_chunk(cost.layer, plan.recompute,
+                                      (layers + plan.vpp - 1) / plan.vpp);
+    const double ends = (first ? embedding : 0) + (last ? head : 0);
+    const double time = layers * pass + recompute + ends;
+    result.sum += time * times;
+    if (time > result.slowest) {
+      result.slowest = time;
+      result.recompute = recompute;
+      result.ends = ends;
+      result.layers = layers;
+    }
+    double parameters = static_cast<double>(p.layer) * layers;
+    if (first) parameters += static_cast<double>(p.embedding + p.positions);
+    if (last) parameters += static_cast<double>(p.final_norm);
+    if (last && !(first && scenario_->model.tied_embeddings))
+      parameters += static_cast<double>(p.head);
+    result.most_parameters = std::max(result.most_parameters, parameters);
+    result.most_layers = std::max(result.most_layers, static_cast<double>(layers));
+  };
+  if (plan.layers_per_stage.empty()) {
+    const int layers = static_cast<int>(scenario_->model.layers / plan.pp);
+    if (plan.pp == 1) {
+      add(layers, true, true, 1);
+    } else {
+      add(layers, true, false, 1);
+      if (plan.pp > 2) add(layers, false, false, plan.pp - 2);
+      add(layers, false, true, 1);
+    }
+  } else {
+    for (int stage = 0; stage < plan.pp; ++stage)
+      add(plan.layers_per_stage[static_cast<size_t>(stage)], stage == 0, stage == plan.pp - 1, 1);
+  }
+  return result;
+}
+
+// Messages between stages that one micro-batch waits for on one rank: one each way for every chunk.
+double CostModel::pipeline_cost(const MicroBatchCost& cost, const ParallelPlan& plan) const {
+  if (plan.pp == 1) return 0;
+  const int span = plan.tp * plan.cp * plan.dp * plan.pp;
+  const double message = operators_.pipeline_message(cost.boundary_bytes, span);
+  const bool hidden = scenario_->stack.overlaps_pipeline && plan.vpp > 1;
+  return 2.0 * plan.vpp * (hidden ? scenario_->rates.pipeline_message_seconds : message);
+}
+
+// Time that gathering the parameters of a layer (ZeRO 3) and scattering its gradients in every
+// micro-batch (ZeRO 2 and 3) add to it.
+double CostModel::sharded_layer_extra(const MicroBatchCost& cost, const ParallelPlan& plan) const {
+  const Rates& rates = scenario_->rates;
+  const double members = static_cast<double>(plan.dp) * plan.cp;
+  const double rate = operators_.data_bandwidth(plan.dp * plan.cp, plan.tp);
+  const double parameters = static_cast<double>(cost.parameters.layer);
+  const engine::Precision precision = scenario_->workload.precision;
+  const double start = rates.shard_start_seconds * std::log2(members);
+  auto transfer = [&](double bytes) {
+    return (members - 1) / members * bytes * parameters / rate + start;
+  };
+  const double gather = plan.zero >= 3 ? transfer(engine::storage_bytes(precision)) : 0;
+  const double scatter = transfer(scenario_->stack.gradient_message(precision));
+  auto added = [&](double compute, double communication) {
+    return std::max(compute, communication) +
+           (1 - rates.shard_hidden) * std::min(compute, communication) - compute;
+  };
+  return added(cost.layer.forward, gather) + added(cost.layer.backward, gather + scatter);
+}
+
+double CostModel::data_cost(const MicroBatchCost& cost, const ParallelPlan& plan,
+                            double stage_parameters, double stage_layers) const {
+  const int members = plan.dp * plan.cp;
+  if (members == 1) return 0;
+  const Stack& stack = scenario_->stack;
+  const engine::Precision precision = scenario_->workload.precision;
+  const double gradient = stack.gradient_message(precision);
+  const double weight = engine::storage_bytes(precision);
+  const bool every_micro_batch = plan.zero >= 3 || (plan.zero == 2 && stack.reduces_every_micro_batch);
+  const double rate = operators_.data_bandwidth(members, plan.tp);
+  const double share = (members - 1.0) / members / rate * stage_parameters;
+  if (every_micro_batch) {
+    const double layers =
+        static_cast<double>(plan.micro_batches()) * stage_layers * sharded_layer_extra(cost, plan);
+    return layers + (plan.zero == 2 ? share * weight : 0);
+  }
+  const double exposed =
+      stack.overlaps_gradient_reduction ? 1 - scenario_->rates.gradient_hidden : 1;
+  return exposed * share * (plan.zero == 0 ? 2 * gradient : gradient + weight);
+}
+
+StepParts CostModel::step(const MicroBatchCost& cost, const ParallelPlan& plan) const {
+  const Rates& rates = scenario_->rates;
+  const Stages stages = this->stages(cost, plan);
+  const double m = static_cast<double>(plan.micro_batches());
+  const double per_layer = m * stages.layers;
+  const double messages = pipeline_cost(cost, plan);
+  const double fixed = messages + rates.micro_batch_seconds;
+
+  StepParts parts;
+  parts[StepPart::gemm] = per_layer * cost.layer.gemm;
+  parts[StepPart::attention] = per_layer * cost.layer.attention;
+  parts[StepPart::elementwise] = per_layer * cost.layer.elementwise;
+  parts[StepPart::launch] = per_layer * cost.layer.launch;
+  parts[StepPart::tensor_communication] = per_layer * cost.layer.tensor;
+  parts[StepPart::context_communication] = per_layer * cost.layer.context;
+  parts[StepPart::recompute] = m * stages.recompute;
+  parts[StepPart::embedding_and_head] = m * stages.ends;
+  parts[StepPart::pipeline_communication] = m * messages;
+  parts[StepPart::micro_batch_overhead] = m * rates.micro_batch_seconds;
+  parts[StepPart::bubble] =
+      (stages.sum - stages.slowest + (plan.pp - 1) * fixed) / plan.vpp;
+  parts[StepPart::data_communication] =
+      data_cost(cost, plan, stages.most_parameters, stages.most_layers);
+  const double shards = plan.zero >= 1 ? static_cast<double>(plan.dp) * plan.cp : 1;
+  parts[StepPart::optimizer] = operators_.memory(
+      stages.most_parameters * (rates.optimizer_bytes / shards + rates.optimizer_replicated_bytes));
+  parts[StepPart::step_overhead] = rates.step_seconds;
+  const double nodes =
+      std::max(1.0, static_cast<double>(plan.world()) / scenario_->cluster.gpus_per_node());
+  parts[StepPart::stragglers] = parts.total() * rates.straggler_growth * std::log2(nodes);
+  return parts;
+}
+
+StepParts CostModel::simulated_step(const MicroBatchCost& cost, const ParallelPlan& plan) const {
+  StepParts parts = step(cost, plan);
+  if (plan.pp == 1) return parts;
+  const Stages stages = this->stages(cost, plan);
+  const double fixed = (pipeline_cost(cost, plan) + scenario_->rates.micro_batch_seconds) / 2;
+  const engine::Partition partition(plan, scenario_->model.layers);
+  PipelineTimes times(plan.pp, plan.vpp);
+  for (int stage = 0; stage < plan.pp; ++stage)
+    for (int chunk = 0; chunk < plan.vpp; ++chunk) {
+      const int layers = partition.chunk(stage, chunk).count;
+      double forward = layers * cost.layer.forward + fixed / plan.vpp;
+      double backward = layers * cost.layer.backward + fixed / plan.vpp +
+                        recompute_of_chunk(cost.layer, plan.recompute, layers);
+      if (engine::Partition::has_embedding(stage, chunk)) {
+        forward += cost.embedding_forward;
+        backward += cost.embedding_backward;
+      }
+      if (partition.has_head(stage, chunk)) {
+        forward += cost.head_forward;
+        backward += cost.head_backward;
+      }
+      times.set(stage, chunk, forward, backward);
+    }
+  const double length = simulate_pipeline(times, plan.micro_batches());
+  const double busy =
+      static_cast<double>(plan.micro_batches()) * (stages.slowest + 2 * fixed);
+  parts[StepPart::stragglers] = 0;
+  parts[StepPart::bubble] = std::max(0.0, length - busy);
+  const double nodes =
+      std::max(1.0, static_cast<double>(plan.world()) / scenario_->cluster.gpus_per_node());
+  parts[StepPart::stragglers] =
+      parts.total() * scenario_->rates.straggler_growth * std::log2(nodes);
+  return parts;
+}
+
+void CostModel::fill_outcome(const ParallelPlan& plan, engine::Outcome& outcome) const {
+  const engine::Workload& work = scenario_->workload;
+  const StepParts parts = simulated_step(micro_batch_cost(plan), plan);
+  outcome.step_seconds = parts.total();
+  outcome.interval_seconds = interval_of(outcome.step_seconds, scenario_->rates.residual_sigma);
+  outcome.breakdown_seconds.clear();
+  for (int part = 0; part < kStepParts; ++part)
+    outcome.breakdown_seconds.emplace_back(kPartNames[static_cast<size_t>(part)],
+                                           parts.seconds[static_cast<size_t>(part)]);
+  const double tokens = static_cast<double>(plan.gbs * work.seq);
+  const double per_gpu = tokens / outcome.step_seconds / plan.world();
+  outcome.tokens_per_second_per_gpu = per_gpu;
+  outcome.tflops_per_gpu = 3 *
+                           engine::forward_flops_per_token(scenario_->model, work.seq,
+                                                           scenario_->vocab(plan.tp)) *
+                           per_gpu / 1e12;
+  outcome.mfu = outcome.tflops_per_gpu * 1e12 / scenario_->cluster.device.peak(work.precision);
+}
+
+}  // namespace tuner

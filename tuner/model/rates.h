@@ -1,0 +1,115 @@
+// Rates: the constants of the cost model. A table holds them by scope, with the prior each was given
+// and what a fit made of it; resolved for one device, system and stack they are plain numbers.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/plan/precision.h"
+#include "tuner/model/cluster_spec.h"
+#include "tuner/model/stack.h"
+
+namespace tuner {
+
+// Every constant of the training cost model. Meaning, unit and origin of each stand in
+// profiles/rates.json under the same name.
+struct Rates {
+  // Matrix products.
+  double gemm_efficiency = 0;
+  double gemm_k_offset = 0;
+  double gemm_wave_share = 0;
+  double gemm_start_seconds = 0;
+  double gemm_bandwidth_share = 0;
+  double gemm_training_factor = 0;
+  double gemm_stack_factor = 0;
+  double gemm_precision_factor = 0;
+  double quantize_passes = 0;
+  double software_gain_per_year = 0;
+  // Attention.
+  double score_efficiency = 0;
+  double score_bytes = 0;
+  double misaligned_factor = 0;
+  double flash_efficiency = 0;
+  double flash_stack_factor = 0;
+  double flash_backward_factor = 0;
+  // Memory-bound kernels.
+  double elementwise_sequence_factor = 0;
+  double elementwise_tensor_factor = 0;
+  double elementwise_backward_factor = 0;
+  // Tensor axis.
+  double tensor_bus_factor = 0;
+  double tensor_start_seconds = 0;
+  double tensor_start_sharded_factor = 0;
+  double tensor_backward_hidden = 0;
+  double tensor_sharded_hidden = 0;
+  double tensor_network_efficiency = 0;
+  // Host.
+  double launch_seconds = 0;
+  double launch_tensor_growth = 0;
+  double launch_backward_factor = 0;
+  double micro_batch_seconds = 0;
+  double step_seconds = 0;
+  // Embedding and head.
+  double embedding_bytes = 0;
+  double loss_passes = 0;
+  double unpadded_vocab_factor = 0;
+  // Pipeline, data and context axes.
+  double pipeline_message_seconds = 0;
+  double pipeline_network_factor = 0;
+  double data_network_efficiency = 0;
+  double gradient_hidden = 0;
+  double shard_hidden = 0;
+  double shard_start_seconds = 0;
+  double context_hidden = 0;
+  double optimizer_bytes = 0;
+  double optimizer_replicated_bytes = 0;
+  double straggler_growth = 0;
+  // Uncertainty: standard deviation of log(measured / predicted) on rows the fit has not seen.
+  double residual_sigma = 0;
+  double residual_correlation = 0;  // of two plans of one model on one machine
+
+  std::string origin;  // the file they come from
+};
+
+// One constant in one scope.
+struct ScopedRate {
+  int constant = 0;   // index into RatesTable::constant_names()
+  std::string scope;  // "default", an architecture, a GPU, a stack, …
+  double prior = 0;
+  double value = 0;   // the fitted one, or the prior
+};
+
+class RatesTable {
+ public:
+  // profiles/rates.json: the user's, else the built-in one. Throws InputError when a constant is
+  // missing or bad.
+  static RatesTable load();
+  static RatesTable from_json(const nlohmann::json& json, const std::string& origin);
+  // The same document with the fitted values and an account of the fit.
+  nlohmann::json to_json(const nlohmann::json& fit) const;
+
+  static const std::vector<std::string>& constant_names();
+  // Prior standard deviation of the logarithm (of the odds for shares); 0 = not to be fitted.
+  double sigma(int constant) const { return sigmas_[static_cast<size_t>(constant)]; }
+  bool is_share(int constant) const { return shares_[static_cast<size_t>(constant)]; }
+
+  const std::vector<ScopedRate>& entries() const { return entries_; }
+  void set_value(size_t entry, double value) { entries_[entry].value = value; }
+  // For every constant the entry that applies: the most specific scope.
+  std::vector<size_t> applicable(const ClusterSpec& cluster, const Stack& stack,
+                                 engine::Precision precision) const;
+  Rates resolve(const std::vector<size_t>& applicable) const;
+  Rates resolve(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision) const {
+    return resolve(applicable(cluster, stack, precision));
+  }
+
+ private:
+  std::vector<ScopedRate> entries_;
+  std::vector<double> sigmas_;
+  std::vector<bool> shares_;
+  std::string text_;  // the document as read
+  std::string origin_;
+};
+
+}  // namespace tuner

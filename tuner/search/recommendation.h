@@ -1,0 +1,87 @@
+// Recommendation: the answer to `autotune train`, with its reasons.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/plan/outcome.h"
+#include "engine/plan/parallel_plan.h"
+#include "tuner/model/scenario.h"
+#include "tuner/search/search.h"
+#include "tuner/space/rules.h"
+
+namespace tuner {
+
+// A plan with what is known of it.
+struct PlanAnswer {
+  engine::ParallelPlan plan;
+  engine::Outcome predicted;
+  std::optional<engine::Outcome> measured;
+
+  double step_seconds() const {
+    return measured ? measured->step_seconds : predicted.step_seconds;
+  }
+};
+
+struct RunnerUp {
+  PlanAnswer answer;
+  double slower = 0;               // step time over the best one's, minus 1
+  double probability_faster = 0;   // that it beats the best one, from the intervals
+  std::string difference;          // "tp 4 instead of 8, recompute selective instead of none"
+};
+
+// What the empirical grids of NVIDIA's tool would have tried.
+struct GridComparison {
+  std::string name;
+  std::string origin;
+  int64_t plans = 0;      // it would have tried
+  int64_t legal = 0;      // of these
+  int64_t fits = 0;
+  std::optional<PlanAnswer> best;  // the fastest of those that fit, predicted
+};
+
+struct Recommendation {
+  Scenario scenario;
+  Restrictions restrictions;
+  SearchResult search;                // finalists are moved out
+  int64_t simulated = 0;              // plans timed by event simulation
+  std::optional<PlanAnswer> best;     // absent: nothing fits
+  std::vector<RunnerUp> runners_up;   // the fastest of other kinds, fastest first
+  std::optional<PlanAnswer> baseline; // what people ran in 2021; absent where none fits
+  GridComparison grid;
+  std::vector<std::string> reasons;   // why the best one wins, one sentence each
+  // When nothing fits: what would make it fit, one sentence each.
+  std::vector<std::string> remedies;
+  std::vector<std::string> assumptions;  // defaults that were taken and what is not modelled
+
+  double speedup_over_baseline() const;  // 0 without a baseline
+  double days_to_train() const;          // 0 without a best plan
+};
+
+// Predicts all plans and recommends. Nothing is measured here.
+Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions);
+
+// One plan, predicted: violations, step, memory, whether it fits.
+PlanAnswer predict_plan(const Scenario& scenario, const engine::ParallelPlan& plan);
+
+// A plan with every rule it breaks (AT0201 when it does not fit), and legal plans near it.
+struct CheckAnswer {
+  PlanAnswer checked;
+  std::vector<PlanAnswer> nearest;  // that fit; empty when the plan is sound
+};
+CheckAnswer check_plan(const Scenario& scenario, const engine::ParallelPlan& plan,
+                       const FrameworkOptions& options, int nearest);
+
+// The plan people ran in 2021 (full recomputation, no SP, vpp 1, ZeRO 0, mbs 1, tp the largest power of
+// two in the node that divides the heads, the smallest pp that then fits); nullopt where none fits.
+std::optional<engine::ParallelPlan> baseline_plan(const Scenario& scenario);
+
+// autotune.train/1.
+nlohmann::json recommendation_to_json(const Recommendation& recommendation);
+// autotune.estimate/1, with the inputs it was asked for.
+nlohmann::json estimate_to_json(const Scenario& scenario, const PlanAnswer& answer);
+// autotune.check/1: the estimate, and the nearest plans with their cost.
+nlohmann::json check_to_json(const Scenario& scenario, const CheckAnswer& answer);
+
+}  // namespace tuner

@@ -1,0 +1,125 @@
+// JSON of recommendations and estimates.
+#include <nlohmann/json.hpp>
+
+#include "engine/base/json_reader.h"
+#include "tuner/search/explain.h"
+#include "tuner/search/recommendation.h"
+
+namespace tuner {
+namespace {
+
+using engine::Json;
+
+Json model_json(const engine::ModelSpec& model) {
+  Json json;
+  to_json(json, model);
+  json["parameters"] = engine::parameter_count(model);
+  return json;
+}
+
+Json stack_json(const Scenario& scenario) {
+  return {{"name", scenario.stack.name},
+          {"title", scenario.stack.title},
+          {"origin", scenario.stack.origin},
+          {"vocab_multiple", scenario.stack.vocab_multiple},
+          {"memory_error", scenario.stack.memory_error},
+          {"residual_sigma", scenario.rates.residual_sigma},
+          {"rates_origin", scenario.rates.origin}};
+}
+
+void add_answer(Json& json, const Scenario& scenario, const PlanAnswer& answer) {
+  json["plan"] = engine::plan_to_json(answer.plan, scenario.model.layers);
+  json["text"] = engine::describe(answer.plan);
+  json["predicted"] = engine::outcome_to_json(answer.predicted);
+  json["measured"] =
+      answer.measured ? engine::outcome_to_json(*answer.measured) : Json(nullptr);
+}
+
+Json answer_json(const Scenario& scenario, const std::optional<PlanAnswer>& answer) {
+  if (!answer) return nullptr;
+  Json json;
+  add_answer(json, scenario, *answer);
+  return json;
+}
+
+Json runner_up_json(const Scenario& scenario, const RunnerUp& runner_up) {
+  Json json;
+  add_answer(json, scenario, runner_up.answer);
+  json["slower"] = runner_up.slower;
+  json["probability_faster"] = runner_up.probability_faster;
+  json["difference"] = runner_up.difference;
+  return json;
+}
+
+Json search_json(const Recommendation& r) {
+  const SearchResult& search = r.search;
+  return {{"candidates", search.counts.candidates},
+          {"legal", search.counts.legal},
+          {"fits", search.fits},
+          {"simulated", r.simulated},
+          {"seconds", search.seconds},
+          {"rejected", search.counts.rejected}};
+}
+
+Json grid_json(const Scenario& scenario, const GridComparison& grid) {
+  return {{"name", grid.name},   {"origin", grid.origin},
+          {"plans", grid.plans}, {"legal", grid.legal},
+          {"fits", grid.fits},   {"best", answer_json(scenario, grid.best)}};
+}
+
+}  // namespace
+
+Json recommendation_to_json(const Recommendation& r) {
+  Json runners_up = Json::array();
+  for (const RunnerUp& runner_up : r.runners_up)
+    runners_up.push_back(runner_up_json(r.scenario, runner_up));
+  const bool found = r.best.has_value();
+  const double speedup = r.speedup_over_baseline();
+  return {{"schema", "autotune.train/1"},
+          {"model", model_json(r.scenario.model)},
+          {"cluster", cluster_to_json(r.scenario.cluster)},
+          {"stack", stack_json(r.scenario)},
+          {"workload", engine::workload_to_json(r.scenario.workload)},
+          {"search", search_json(r)},
+          {"best", answer_json(r.scenario, r.best)},
+          {"runners_up", std::move(runners_up)},
+          {"baseline", answer_json(r.scenario, r.baseline)},
+          {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
+          {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
+          {"grid", grid_json(r.scenario, r.grid)},
+          {"reasons", r.reasons},
+          {"remedies", r.remedies},
+          {"assumptions", r.assumptions}};
+}
+
+Json estimate_to_json(const Scenario& scenario, const PlanAnswer& answer) {
+  Json json = engine::outcome_to_json(answer.predicted);
+  json["schema"] = "autotune.estimate/1";
+  json["model"] = model_json(scenario.model);
+  json["cluster"] = cluster_to_json(scenario.cluster);
+  json["stack"] = stack_json(scenario);
+  json["workload"] = engine::workload_to_json(scenario.workload);
+  // A list of layers that places other layers than the model's has no full form.
+  json["text"] = engine::describe(answer.plan);
+  json["plan"] = answer.predicted.violations.empty()
+                     ? engine::plan_to_json(answer.plan, scenario.model.layers)
+                     : Json(nullptr);
+  return json;
+}
+
+Json check_to_json(const Scenario& scenario, const CheckAnswer& answer) {
+  Json json = estimate_to_json(scenario, answer.checked);
+  json["schema"] = "autotune.check/1";
+  json["legal"] = answer.checked.predicted.violations.empty();
+  Json nearest = Json::array();
+  for (const PlanAnswer& near : answer.nearest) {
+    Json row;
+    add_answer(row, scenario, near);
+    row["difference"] = difference(answer.checked.plan, near.plan);
+    nearest.push_back(std::move(row));
+  }
+  json["nearest_plans"] = std::move(nearest);
+  return json;
+}
+
+}  // namespace tuner

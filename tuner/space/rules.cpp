@@ -1,0 +1,430 @@
+// Tests of single rules, and their messages.
+#include "tuner/space/rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/base/units.h"
+#include "engine/plan/partition.h"
+#include "engine/plan/schedule.h"
+#include "tuner/space/search_space.h"
+
+namespace tuner {
+
+using engine::ParallelPlan;
+using engine::Recompute;
+using engine::Violation;
+
+namespace {
+
+bool contains(const std::vector<int>& list, int value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// The three values nearest to `value` by ratio, as "NAME VALUE".
+std::vector<std::string> nearest(std::string_view name, int64_t value,
+                                 std::vector<int64_t> legal) {
+  auto distance = [value](int64_t other) {
+    return std::abs(std::log(static_cast<double>(std::max<int64_t>(other, 1)) /
+                             static_cast<double>(std::max<int64_t>(value, 1))));
+  };
+  std::stable_sort(legal.begin(), legal.end(),
+                   [&](int64_t a, int64_t b) { return distance(a) < distance(b); });
+  std::vector<std::string> text;
+  for (const int64_t candidate : legal)
+    if (candidate != value && text.size() < 3) text.push_back(fmt::format("{} {}", name, candidate));
+  return text;
+}
+
+// Multiples of `factor` on both sides of `value`.
+std::vector<int64_t> multiples_around(int64_t value, int64_t factor) {
+  const int64_t below = value / factor * factor;
+  std::vector<int64_t> around;
+  if (below > 0) around.push_back(below);
+  around.push_back(below + factor);
+  return around;
+}
+
+bool kv_heads_shared(const Scenario& scenario, int tp) {
+  const int64_t kv = scenario.model.kv_heads;
+  return kv % tp == 0 || (scenario.stack.kv_head_replication && tp % kv == 0);
+}
+
+std::vector<int64_t> legal_tp(const Scenario& scenario) {
+  std::vector<int64_t> legal;
+  for (const int64_t tp : divisors(scenario.model.heads)) {
+    ParallelPlan plan;
+    plan.tp = static_cast<int>(tp);
+    if (first_axis_violation(scenario, plan).empty()) legal.push_back(tp);
+  }
+  return legal;
+}
+
+// What a sequence must be a multiple of: 2 · cp blocks so that the causal work is even, tp shares
+// with SP, both together without halving a block.
+int64_t sequence_factor(const ParallelPlan& plan) {
+  const int64_t blocks = plan.cp > 1 ? 2 : 1;
+  return plan.cp * std::lcm(blocks, plan.sp ? int64_t{plan.tp} : int64_t{1});
+}
+
+class Checker {
+ public:
+  Checker(const Scenario& scenario, const ParallelPlan& plan) : s_(scenario), p_(plan) {}
+
+  std::vector<Violation> run(const FrameworkOptions& options) {
+    world();
+    tensor();
+    context();
+    batch();
+    layers();
+    interleaving();
+    recomputation();
+    sharding();
+    experts();
+    framework(options);
+    return std::move(found_);
+  }
+
+ private:
+  void add(std::string_view code, std::string message, std::vector<std::string> near = {}) {
+    found_.push_back({std::string(code), std::move(message), std::move(near)});
+  }
+  void unsupported(std::string_view code, std::string_view what, std::string near) {
+    add(code, fmt::format("{} is not part of the stack {}", what, s_.stack.name),
+        {std::move(near)});
+  }
+
+  void world() {
+    const int64_t ranks = int64_t{p_.tp} * p_.pp * p_.cp * p_.dp;
+    if (ranks == s_.cluster.gpus) return;
+    const int64_t model_parallel = int64_t{p_.tp} * p_.pp * p_.cp;
+    std::vector<std::string> near;
+    if (s_.cluster.gpus % model_parallel == 0)
+      near.push_back(fmt::format("dp {}", s_.cluster.gpus / model_parallel));
+    near.push_back(fmt::format("{} GPUs", ranks));
+    add("AT0101",
+        fmt::format("tp {} · pp {} · cp {} · dp {} = {} ranks, but the cluster has {} GPUs", p_.tp,
+                    p_.pp, p_.cp, p_.dp, ranks, s_.cluster.gpus),
+        near);
+  }
+
+  void tensor() {
+    const engine::ModelSpec& model = s_.model;
+    if (p_.tp > 1 && !s_.stack.tensor_parallel)
+      return unsupported("AT0120", "tensor parallelism", "tp 1");
+    if (model.heads % p_.tp != 0)
+      add("AT0102", fmt::format("{} attention heads cannot be divided by tp {}", model.heads, p_.tp),
+          nearest("tp", p_.tp, legal_tp(s_)));
+    if (!kv_heads_shared(s_, p_.tp))
+      add("AT0103",
+          fmt::format("{} KV heads cannot be divided by tp {}{}", model.kv_heads, p_.tp,
+                      s_.stack.kv_head_replication
+                          ? ", nor replicated evenly"
+                          : ", and this stack does not replicate them"),
+          nearest("tp", p_.tp, legal_tp(s_)));
+    if (model.ffn_hidden % p_.tp != 0)
+      add("AT0107", fmt::format("MLP width {} cannot be divided by tp {}", model.ffn_hidden, p_.tp),
+          nearest("tp", p_.tp, legal_tp(s_)));
+    if (s_.vocab(p_.tp) % p_.tp != 0)
+      add("AT0108",
+          fmt::format("vocabulary {} cannot be divided by tp {}, and this stack does not pad it",
+                      model.vocab, p_.tp),
+          nearest("tp", p_.tp, legal_tp(s_)));
+    if (p_.sp && !s_.stack.sequence_parallel)
+      unsupported("AT0123", "sequence parallelism", "sp off");
+    if (p_.sp && p_.tp == 1)
+      add("AT0116", "sequence parallelism needs tp > 1; frameworks switch it off silently",
+          {"sp off"});
+  }
+
+  void context() {
+    if (p_.cp > 1 && !s_.stack.context_parallel)
+      unsupported("AT0122", "context parallelism", "cp 1");
+    const int64_t seq = s_.workload.seq;
+    if (p_.cp > 1 && seq % (2 * p_.cp) != 0)
+      add("AT0105",
+          fmt::format("sequence {} is no multiple of 2 · cp = {}: every context rank takes two blocks",
+                      seq, 2 * p_.cp),
+          nearest("seq", seq, multiples_around(seq, 2 * p_.cp)));
+    const int64_t factor = sequence_factor(p_);
+    if (p_.sp && p_.tp > 1 && seq % factor != 0)
+      add("AT0106",
+          fmt::format("sequence {} is no multiple of {}, which sp at tp {} and cp {} needs", seq,
+                      factor, p_.tp, p_.cp),
+          nearest("seq", seq, multiples_around(seq, factor)));
+  }
+
+  void batch() {
+    const int64_t share = p_.mbs * p_.dp;
+    if (p_.gbs % share == 0) return;
+    std::vector<int64_t> sizes;
+    if (p_.gbs % p_.dp == 0) sizes = divisors(p_.gbs / p_.dp);
+    std::vector<std::string> near = nearest("mbs", p_.mbs, sizes);
+    for (std::string& text : nearest("gbs", p_.gbs, multiples_around(p_.gbs, share)))
+      near.push_back(std::move(text));
+    add("AT0104",
+        fmt::format("global batch {} is no multiple of mbs {} · dp {} = {}", p_.gbs, p_.mbs, p_.dp,
+                    share),
+        near);
+  }
+
+  std::string listed_layouts() const {
+    for (const LayerLayout& layout : layer_layouts(s_.stack, s_.model.layers, p_.pp))
+      if (layout.vpp == p_.vpp && !layout.layers_per_stage.empty())
+        return fmt::format("layers per stage {}", fmt::join(layout.layers_per_stage, ","));
+    return {};
+  }
+
+  void layers() {
+    if (p_.pp > 1 && !s_.stack.pipeline_parallel)
+      return unsupported("AT0121", "pipeline parallelism", "pp 1");
+    if (layers_are_legal(s_, p_)) return;
+    const int64_t layers = s_.model.layers;
+    if (!p_.layers_per_stage.empty()) {
+      const int64_t sum =
+          std::accumulate(p_.layers_per_stage.begin(), p_.layers_per_stage.end(), int64_t{0});
+      std::vector<std::string> near;
+      for (const LayerLayout& layout : layer_layouts(s_.stack, layers, p_.pp))
+        if (layout.vpp == p_.vpp && near.size() < 3)
+          near.push_back(layout.layers_per_stage.empty()
+                             ? fmt::format("{} layers on every stage", layers / p_.pp)
+                             : fmt::format("layers per stage {}",
+                                           fmt::join(layout.layers_per_stage, ",")));
+      return add("AT0114",
+                 fmt::format("layers per stage {} ({} in all, {} stages) do not place the {} layers "
+                             "of the model on {} stages of {} chunks as {} can",
+                             fmt::join(p_.layers_per_stage, ","), sum, p_.layers_per_stage.size(),
+                             layers, p_.pp, p_.vpp, s_.stack.name),
+                 near);
+    }
+    std::vector<int64_t> legal;
+    for (int64_t pp = 1; pp <= layers; ++pp)
+      if (layers % (pp * p_.vpp) == 0 && (p_.vpp == 1 || pp > 1)) legal.push_back(pp);
+    std::vector<std::string> near = nearest("pp", p_.pp, legal);
+    if (p_.vpp > 1 && layers % p_.pp == 0)
+      for (std::string& text : nearest("vpp", p_.vpp, divisors(layers / p_.pp)))
+        near.push_back(std::move(text));
+    if (const std::string uneven = listed_layouts(); !uneven.empty()) near.push_back(uneven);
+    add("AT0112",
+        fmt::format("layers {} not divisible by pp{} = {}", layers, p_.vpp > 1 ? "·vpp" : "",
+                    p_.pp * p_.vpp),
+        near);
+  }
+
+  void interleaving() {
+    const int64_t m = p_.gbs / std::max<int64_t>(1, p_.mbs * p_.dp);
+    if (p_.vpp > 1) {
+      if (!s_.stack.interleaving) return unsupported("AT0124", "interleaving (vpp > 1)", "vpp 1");
+      const int least = s_.stack.interleaving_needs_three_stages ? 3 : 2;
+      if (p_.pp < least)
+        return add("AT0109",
+                   fmt::format("interleaving needs pp ≥ {} in {}, not pp {}", least, s_.stack.name,
+                               p_.pp),
+                   {"vpp 1"});
+    }
+    if (m == 0 || p_.gbs % (p_.mbs * p_.dp) != 0) return;  // told as AT0104
+    if (micro_batch_violation(s_, p_).empty()) return;
+    std::vector<std::string> near = {"vpp 1"};
+    if (p_.vpp == 1) near = {fmt::format("pp {}", m)};
+    const int64_t share = p_.mbs * p_.dp;
+    for (const int64_t count : multiples_around(m, p_.pp))
+      near.push_back(fmt::format("gbs {}", count * share));
+    if (p_.vpp > 1)
+      add("AT0110",
+          fmt::format("interleaving runs micro-batches in groups of pp {}, but there are {} of them",
+                      p_.pp, m),
+          near);
+    else
+      add("AT0111",
+          fmt::format("{} micro-batches do not fill {} pipeline stages, which {} needs", m, p_.pp,
+                      s_.stack.name),
+          near);
+  }
+
+  void recomputation() {
+    const Recompute& r = p_.recompute;
+    if (r.mode == Recompute::Mode::selective && !s_.stack.selective_recompute)
+      unsupported("AT0125", "selective recomputation", "recompute none");
+    if (r.layers == 0) return;
+    if (!s_.stack.partial_recompute)
+      return unsupported("AT0126", "recomputation of only some layers", "recompute full");
+    if (!layers_are_legal(s_, p_)) return;
+    const std::vector<int> shares = engine::layers_per_stage(p_, s_.model.layers);
+    const int longest = (*std::max_element(shares.begin(), shares.end()) + p_.vpp - 1) / p_.vpp;
+    if (r.layers > longest)
+      add("AT0113",
+          fmt::format("full:{} recomputes more layers than the {} of a stage chunk", r.layers,
+                      longest),
+          {"recompute full", fmt::format("recompute full:{}", std::max(1, longest - 1))});
+  }
+
+  void sharding() {
+    if (p_.zero == 0) return;
+    const std::vector<int>& legal = p_.pp > 1 ? s_.stack.zero_with_pipeline : s_.stack.zero;
+    if (contains(legal, p_.zero)) return;
+    std::vector<std::string> near;
+    for (const int zero : legal) near.push_back(fmt::format("zero {}", zero));
+    if (p_.pp > 1 && contains(s_.stack.zero, p_.zero))
+      return add("AT0128",
+                 fmt::format("ZeRO {} cannot be combined with a pipeline (pp {}) in {}", p_.zero,
+                             p_.pp, s_.stack.name),
+                 near);
+    add("AT0127", fmt::format("ZeRO {} is not part of the stack {}", p_.zero, s_.stack.name), near);
+  }
+
+  void experts() {
+    const int64_t experts = s_.model.moe.experts;
+    if (p_.ep > 1 && experts == 0)
+      add("AT0132", fmt::format("ep {} on a dense model: it has no experts", p_.ep), {"ep 1"});
+    if (experts > 0 && experts % p_.ep != 0)
+      add("AT0132", fmt::format("{} experts cannot be divided by ep {}", experts, p_.ep),
+          nearest("ep", p_.ep, divisors(experts)));
+    if (experts > 0 && int64_t{p_.dp} * p_.cp % p_.ep != 0)
+      add("AT0134",
+          fmt::format("ep {} does not divide the {} ranks of dp · cp", p_.ep, p_.dp * p_.cp),
+          nearest("ep", p_.ep, divisors(std::gcd<int64_t>(experts, int64_t{p_.dp} * p_.cp))));
+    if (experts > 0 && p_.tp > 1 && !p_.sp)
+      add("AT0133", "a mixture of experts with tp > 1 needs sequence parallelism", {"sp on"});
+  }
+
+  void framework(const FrameworkOptions& options) {
+    const bool full = p_.recompute.mode == Recompute::Mode::full;
+    if (options.distribute_saved_activations && (p_.tp == 1 || !full || p_.sp))
+      add("AT0140",
+          "distribute-saved-activations needs tp > 1, full recomputation and no sequence parallelism",
+          {"drop --distribute-saved-activations"});
+    if (options.tensor_overlap && !p_.sp)
+      add("AT0141", "tp-comm-overlap needs sequence parallelism", {"sp on"});
+    if (options.offload_activations &&
+        (p_.pp > 1 || p_.recompute.mode != Recompute::Mode::none))
+      add("AT0142", "offloading of activations excludes a pipeline and recomputation",
+          {"drop --offload-activations"});
+  }
+
+  const Scenario& s_;
+  const ParallelPlan& p_;
+  std::vector<Violation> found_;
+};
+
+}  // namespace
+
+ParallelPlan normalized(const Scenario& scenario, ParallelPlan plan) {
+  if (plan.tp == 1) plan.sp = false;
+  if (plan.dp * plan.cp == 1) plan.zero = 0;
+  if (plan.recompute.mode == Recompute::Mode::selective &&
+      scenario.workload.attention == engine::AttentionKind::flash)
+    plan.recompute = {};
+  const auto& shares = plan.layers_per_stage;
+  if (!shares.empty() && static_cast<int>(shares.size()) == plan.pp &&
+      std::all_of(shares.begin(), shares.end(), [&](int s) { return s == shares.front(); }) &&
+      int64_t{shares.front()} * plan.pp == scenario.model.layers)
+    plan.layers_per_stage.clear();
+  if (plan.recompute.layers > 0 && plan.layers_per_stage.empty() &&
+      int64_t{plan.recompute.layers} * plan.pp * plan.vpp == scenario.model.layers)
+    plan.recompute.layers = 0;
+  return plan;
+}
+
+std::string_view first_axis_violation(const Scenario& scenario, const ParallelPlan& plan) {
+  const engine::ModelSpec& model = scenario.model;
+  if (plan.tp > 1 && !scenario.stack.tensor_parallel) return "AT0120";
+  if (model.heads % plan.tp != 0) return "AT0102";
+  if (!kv_heads_shared(scenario, plan.tp)) return "AT0103";
+  if (model.ffn_hidden % plan.tp != 0) return "AT0107";
+  if (scenario.vocab(plan.tp) % plan.tp != 0) return "AT0108";
+  if (plan.cp > 1 && scenario.workload.seq % (2 * plan.cp) != 0) return "AT0105";
+  return {};
+}
+
+std::string_view sp_violation(const Scenario& scenario, const ParallelPlan& plan) {
+  return plan.sp && scenario.workload.seq % sequence_factor(plan) != 0 ? "AT0106"
+                                                                       : std::string_view{};
+}
+
+std::string_view micro_batch_violation(const Scenario& scenario, const ParallelPlan& plan) {
+  const int64_t m = plan.micro_batches();
+  if (plan.vpp > 1) {
+    const bool legal = scenario.stack.interleaving_any_micro_batches
+                           ? engine::interleave_group({plan.pp, plan.vpp, m}) > 0
+                           : m % plan.pp == 0;
+    return legal ? std::string_view{} : "AT0110";
+  }
+  return scenario.stack.pipeline_needs_full_batch && m < plan.pp ? "AT0111" : std::string_view{};
+}
+
+bool layers_are_legal(const Scenario& scenario, const ParallelPlan& plan) {
+  const int64_t layers = scenario.model.layers;
+  const auto& shares = plan.layers_per_stage;
+  if (shares.empty()) return layers % (int64_t{plan.pp} * plan.vpp) == 0;
+  if (static_cast<int>(shares.size()) != plan.pp ||
+      std::accumulate(shares.begin(), shares.end(), int64_t{0}) != layers)
+    return false;
+  if (plan.pp > 2 && !scenario.stack.any_layers_per_stage &&
+      !std::all_of(shares.begin() + 1, shares.end() - 1, [&](int s) { return s == shares[1]; }))
+    return false;
+  const bool even =
+      std::all_of(shares.begin(), shares.end(), [&](int s) { return s == shares.front(); });
+  if (!even && !scenario.stack.uneven_stages && !scenario.stack.any_layers_per_stage) return false;
+  // Of an interleaved stage one chunk may be lighter, and none may fall below no layers at all.
+  const int longest = *std::max_element(shares.begin(), shares.end());
+  const int chunk = (longest + plan.vpp - 1) / plan.vpp;
+  return std::all_of(shares.begin(), shares.end(), [&](int s) {
+    if (plan.vpp == 1) return s >= 1;
+    return (s + plan.vpp - 1) / plan.vpp == chunk && chunk * plan.vpp - s <= 1;
+  });
+}
+
+std::vector<Violation> violations(const Scenario& scenario, const ParallelPlan& plan,
+                                  const FrameworkOptions& options) {
+  return Checker(scenario, plan).run(options);
+}
+
+std::vector<Violation> scenario_violations(const Scenario& scenario) {
+  const engine::ModelSpec& model = scenario.model;
+  const engine::Workload& work = scenario.workload;
+  const Stack& stack = scenario.stack;
+  std::vector<Violation> found;
+  if (!model.not_modelled.empty())
+    found.push_back({"AT0301",
+                     fmt::format("predictions do not cover {} yet: it uses {}", model.name,
+                                 fmt::join(model.not_modelled, ", ")),
+                     {}});
+  if (model.positions > 0 && work.seq > model.positions)
+    found.push_back({"AT0115",
+                     fmt::format("sequence {} is longer than the {} positions of {}", work.seq,
+                                 model.positions, model.name),
+                     {fmt::format("seq {}", model.positions)}});
+  auto names = [](const auto& list) {
+    std::vector<std::string> texts;
+    for (const auto& entry : list) texts.emplace_back(name_of(entry));
+    return texts;
+  };
+  if (scenario.cluster.device.peak(work.precision) <= 0) {
+    std::vector<std::string> near;
+    for (const engine::Precision precision : stack.precisions)
+      if (scenario.cluster.device.peak(precision) > 0) near.emplace_back(name_of(precision));
+    found.push_back({"AT0129",
+                     fmt::format("{} has no {} arithmetic", scenario.cluster.device.title,
+                                 name_of(work.precision)),
+                     near});
+  }
+  if (std::find(stack.precisions.begin(), stack.precisions.end(), work.precision) ==
+      stack.precisions.end())
+    found.push_back({"AT0130",
+                     fmt::format("the stack {} does not train in {}", stack.name,
+                                 name_of(work.precision)),
+                     names(stack.precisions)});
+  if (std::find(stack.attention.begin(), stack.attention.end(), work.attention) ==
+      stack.attention.end())
+    found.push_back({"AT0131",
+                     fmt::format("the stack {} has no {} attention", stack.name,
+                                 name_of(work.attention)),
+                     names(stack.attention)});
+  return found;
+}
+
+}  // namespace tuner
