@@ -243,7 +243,7 @@ ScenarioAnswer scenario_of(const Arguments& arguments) {
   if (!arguments.has("--gpu")) answer.defaults.push_back(fmt::format("GPU {}", gpu));
   if (!arguments.has("--stack")) answer.defaults.push_back(fmt::format("stack {}", s.stack.name));
   set_workload(arguments, answer);
-  s.rates = find_rates(s.cluster, s.stack, s.workload.precision);
+  s.rates = RatesTable::load().resolve(s.cluster, s.stack, s.workload.precision);
   return answer;
 }
 
