@@ -25,7 +25,8 @@ PipelineShape shape_of(const ParallelPlan& plan) {
 // Micro-batches whose first chunk a rank of the first stage holds at once.
 int64_t first_chunk_in_flight(const PipelineShape& shape) {
   if (shape.chunks == 1) return engine::most_in_flight(shape, 0);
-  return std::min(shape.micro_batches, engine::interleave_group(shape) + shape.stages - 1);
+  // Its first backward pass comes after the second group has gone through it.
+  return std::min(shape.micro_batches, 2 * engine::interleave_group(shape));
 }
 
 }  // namespace
@@ -72,7 +73,8 @@ RankMemory MemoryModel::rank_memory(const ParallelPlan& plan) const {
   rank.saved_selective = saved(stack.saved, false);
   rank.saved_full = saved(stack.saved_full, true);
   rank.embedding_saved = saved(stack.saved_embedding, true);
-  rank.head_saved = saved(stack.saved_head, true) + logits * stack.logit_bytes;
+  rank.head_saved = saved(stack.saved_head, true) +
+                    logits * (stack.logit_bytes > 0 ? stack.logit_bytes : storage);
 
   const int64_t kv = std::max<int64_t>(model.kv_heads, plan.tp) * model.head_dim;
   const int64_t widest = std::max(model.q_width() + 2 * kv,
