@@ -1,4 +1,4 @@
-// Samples: the training sequences of a run by global index, so that every plan reads the same ones.
+// Batches: the training sequences of a run by global index, so that every plan reads the same ones.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,9 +12,9 @@ namespace engine {
 
 // Sample i is a sequence of seq + 1 tokens: the inputs are all but the last, the targets all but
 // the first. Sample i belongs to step i / gbs; any number of samples may be asked for. Thread-safe.
-class Samples {
+class Batches {
  public:
-  virtual ~Samples() = default;
+  virtual ~Batches() = default;
   // tokens.size() = seq + 1; every token is in [0, vocab).
   virtual void read(int64_t sample, std::span<int32_t> tokens) const = 0;
 };
@@ -22,10 +22,10 @@ class Samples {
 // Windows of real text. An epoch cuts the token stream into windows that overlap by one token, from
 // a start drawn for the epoch, and visits each exactly once in an order drawn for the epoch.
 // Documents follow one another within a window, as is usual for GPT.
-class TextSamples : public Samples {
+class TextBatches : public Batches {
  public:
   // Throws InputError when the data set is shorter than one sample.
-  TextSamples(IndexedDataset dataset, int64_t seq, int64_t vocab, uint64_t seed);
+  TextBatches(IndexedDataset dataset, int64_t seq, int64_t vocab, uint64_t seed);
   // Throws InputError for a token outside the vocabulary.
   void read(int64_t sample, std::span<int32_t> tokens) const override;
 
@@ -41,9 +41,9 @@ class TextSamples : public Samples {
 };
 
 // Tokens drawn uniformly, for trials without data.
-class SyntheticSamples : public Samples {
+class SyntheticBatches : public Batches {
  public:
-  SyntheticSamples(int64_t vocab, uint64_t seed) : vocab_(vocab), seed_(seed) {}
+  SyntheticBatches(int64_t vocab, uint64_t seed) : vocab_(vocab), seed_(seed) {}
   void read(int64_t sample, std::span<int32_t> tokens) const override;
 
  private:
@@ -52,7 +52,7 @@ class SyntheticSamples : public Samples {
 };
 
 // The text of the indexed files at `data_prefix`, or synthetic samples when it is empty.
-std::unique_ptr<Samples> make_samples(const std::string& data_prefix, int64_t seq, int64_t vocab,
+std::unique_ptr<Batches> make_batches(const std::string& data_prefix, int64_t seq, int64_t vocab,
                                       uint64_t seed);
 
 }  // namespace engine

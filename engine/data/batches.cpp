@@ -1,5 +1,5 @@
-// Samples: windows of real text in a drawn order, or drawn tokens.
-#include "engine/data/samples.h"
+// Batches: windows of real text in a drawn order, or drawn tokens.
+#include "engine/data/batches.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ uint64_t drawn(uint64_t seed, int64_t epoch, uint64_t which) {
 
 }  // namespace
 
-TextSamples::TextSamples(IndexedDataset dataset, int64_t seq, int64_t vocab, uint64_t seed)
+TextBatches::TextBatches(IndexedDataset dataset, int64_t seq, int64_t vocab, uint64_t seed)
     : dataset_(std::move(dataset)),
       seq_(seq),
       vocab_(vocab),
@@ -30,7 +30,7 @@ TextSamples::TextSamples(IndexedDataset dataset, int64_t seq, int64_t vocab, uin
                     dataset_.prefix(), dataset_.tokens(), seq + 1));
 }
 
-void TextSamples::read(int64_t sample, std::span<int32_t> tokens) const {
+void TextBatches::read(int64_t sample, std::span<int32_t> tokens) const {
   expect(sample >= 0 && static_cast<int64_t>(tokens.size()) == seq_ + 1, "a sample of seq + 1");
   const int64_t epoch = sample / windows_;
   const Permutation order(windows_, drawn(seed_, epoch, 0));
@@ -47,7 +47,7 @@ void TextSamples::read(int64_t sample, std::span<int32_t> tokens) const {
           dataset_.prefix(), tokens[i], first + static_cast<int64_t>(i), vocab_));
 }
 
-void SyntheticSamples::read(int64_t sample, std::span<int32_t> tokens) const {
+void SyntheticBatches::read(int64_t sample, std::span<int32_t> tokens) const {
   const auto stream = kernels::make_stream(seed_, kernels::Purpose::data, 0, 0);
   const auto row = kernels::row_stream(stream, sample);
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -58,10 +58,10 @@ void SyntheticSamples::read(int64_t sample, std::span<int32_t> tokens) const {
   }
 }
 
-std::unique_ptr<Samples> make_samples(const std::string& data_prefix, int64_t seq, int64_t vocab,
+std::unique_ptr<Batches> make_batches(const std::string& data_prefix, int64_t seq, int64_t vocab,
                                       uint64_t seed) {
-  if (data_prefix.empty()) return std::make_unique<SyntheticSamples>(vocab, seed);
-  return std::make_unique<TextSamples>(IndexedDataset(data_prefix), seq, vocab, seed);
+  if (data_prefix.empty()) return std::make_unique<SyntheticBatches>(vocab, seed);
+  return std::make_unique<TextBatches>(IndexedDataset(data_prefix), seq, vocab, seed);
 }
 
 }  // namespace engine

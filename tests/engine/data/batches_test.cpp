@@ -1,4 +1,4 @@
-// Samples: permutations, every window once an epoch, the same samples for everybody.
+// Batches: permutations, every window once an epoch, the same samples for everybody.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "engine/base/errors.h"
 #include "engine/data/indexed_writer.h"
 #include "engine/data/permutation.h"
-#include "engine/data/samples.h"
+#include "engine/data/batches.h"
 #include "tests/support/temporary_folder.h"
 
 namespace engine {
@@ -61,10 +61,10 @@ TEST(PermutationTest, MixesNeighbours) {
   EXPECT_NEAR(near, 200, 60);
 }
 
-class SamplesTest : public testing::Test {
+class BatchesTest : public testing::Test {
  protected:
   // A data set of the tokens 0, 1, 2, …, in sequences of seven.
-  TextSamples counting(int64_t tokens, int64_t seq, uint64_t seed = 1, int64_t vocab = 60'000) {
+  TextBatches counting(int64_t tokens, int64_t seq, uint64_t seed = 1, int64_t vocab = 60'000) {
     std::vector<int32_t> all(static_cast<size_t>(tokens));
     std::iota(all.begin(), all.end(), 0);
     IndexedWriter writer(folder_ / "text", TokenType::u16);
@@ -73,9 +73,9 @@ class SamplesTest : public testing::Test {
       writer.end_document();
     }
     writer.commit();
-    return TextSamples(IndexedDataset(folder_ / "text"), seq, vocab, seed);
+    return TextBatches(IndexedDataset(folder_ / "text"), seq, vocab, seed);
   }
-  static std::vector<int32_t> sample(const Samples& samples, int64_t index, int64_t seq) {
+  static std::vector<int32_t> sample(const Batches& samples, int64_t index, int64_t seq) {
     std::vector<int32_t> tokens(static_cast<size_t>(seq + 1));
     samples.read(index, tokens);
     return tokens;
@@ -84,10 +84,10 @@ class SamplesTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SamplesTest, EveryWindowIsReadOnceAnEpoch) {
+TEST_F(BatchesTest, EveryWindowIsReadOnceAnEpoch) {
   constexpr int64_t kSeq = 16;
   for (const int64_t tokens : {17, 18, 33, 1000, 1600, 1601, 1616}) {
-    const TextSamples samples = counting(tokens, kSeq);
+    const TextBatches samples = counting(tokens, kSeq);
     const int64_t windows = samples.samples_per_epoch();
     ASSERT_EQ(windows, (tokens - 1) / kSeq);
     for (int64_t epoch = 0; epoch < 3; ++epoch) {
@@ -103,11 +103,11 @@ TEST_F(SamplesTest, EveryWindowIsReadOnceAnEpoch) {
   }
 }
 
-TEST_F(SamplesTest, OrderAndStartAreDrawnForTheEpochAndTheSeed) {
+TEST_F(BatchesTest, OrderAndStartAreDrawnForTheEpochAndTheSeed) {
   constexpr int64_t kSeq = 10;
-  const TextSamples samples = counting(1009, kSeq);
-  const TextSamples again(IndexedDataset(folder_ / "text"), kSeq, 60'000, 1);
-  const TextSamples other(IndexedDataset(folder_ / "text"), kSeq, 60'000, 2);
+  const TextBatches samples = counting(1009, kSeq);
+  const TextBatches again(IndexedDataset(folder_ / "text"), kSeq, 60'000, 1);
+  const TextBatches other(IndexedDataset(folder_ / "text"), kSeq, 60'000, 2);
   std::set<int32_t> starts;
   int equal_epochs = 0, equal_seeds = 0;
   for (int64_t i = 0; i < 100; ++i) {
@@ -123,9 +123,9 @@ TEST_F(SamplesTest, OrderAndStartAreDrawnForTheEpochAndTheSeed) {
   EXPECT_EQ(starts.size(), 9u);  // 1008 - 100 · 10 = 8 spare tokens
 }
 
-TEST_F(SamplesTest, TooShortAndForeignData) {
+TEST_F(BatchesTest, TooShortAndForeignData) {
   EXPECT_THROW(counting(16, 16), InputError);
-  const TextSamples samples = counting(33, 16, 1, 20);
+  const TextBatches samples = counting(33, 16, 1, 20);
   try {
     sample(samples, 0, 16);
     sample(samples, 1, 16);
@@ -135,12 +135,12 @@ TEST_F(SamplesTest, TooShortAndForeignData) {
   }
 }
 
-TEST_F(SamplesTest, SyntheticTokensCoverTheVocabulary) {
-  const auto samples = make_samples("", 999, 10, 7);
+TEST_F(BatchesTest, SyntheticTokensCoverTheVocabulary) {
+  const auto samples = make_batches("", 999, 10, 7);
   std::vector<int> counts(10, 0);
   for (const int32_t token : sample(*samples, 5, 999)) ++counts.at(static_cast<size_t>(token));
   for (const int count : counts) EXPECT_NEAR(count, 100, 50);
-  EXPECT_EQ(sample(*samples, 5, 999), sample(*make_samples("", 999, 10, 7), 5, 999));
+  EXPECT_EQ(sample(*samples, 5, 999), sample(*make_batches("", 999, 10, 7), 5, 999));
   EXPECT_NE(sample(*samples, 5, 999), sample(*samples, 6, 999));
 }
 
