@@ -28,7 +28,7 @@ LayerOptions layer_options(const Job& job) {
 
 }  // namespace
 
-Trainer::Trainer(Device& device, World& world, const Job& job, Batches& batches)
+Trainer::Trainer(Device& device, World& world, const Job& job, const Batches& batches)
     : job_(checked(job)),
       world_(world),
       batches_(batches),

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/data/batches.h"
 #include "engine/nn/chunk.h"
 #include "engine/plan/job.h"
 #include "engine/plan/schedule.h"
-#include "engine/train/batches.h"
 #include "engine/train/optimizer.h"
 
 namespace engine {
@@ -27,7 +27,7 @@ class Trainer {
   // Every rank of the world constructs it at the same time, with initial weights; throws InputError
   // with the training_problems. `job` gives model, plan, workload, optimizer, steps and seed; its
   // world is the grid's. Where the other ranks are phantoms the loss and the norm mean nothing.
-  Trainer(Device& device, World& world, const Job& job, Batches& batches);
+  Trainer(Device& device, World& world, const Job& job, const Batches& batches);
 
   // One update of the weights; equal results on all ranks.
   StepResult step();
@@ -50,7 +50,7 @@ class Trainer {
 
   Job job_;
   World& world_;
-  Batches& batches_;
+  const Batches& batches_;
   LayerContext context_;
   ParameterSet set_;
   std::vector<Chunk> chunks_;

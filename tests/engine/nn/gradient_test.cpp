@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "engine/comm/local_communicator.h"
+#include "engine/data/batches.h"
 #include "engine/nn/chunk.h"
-#include "engine/train/batches.h"
 #include "tests/support/tiny_models.h"
 
 namespace engine {

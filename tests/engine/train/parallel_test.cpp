@@ -155,7 +155,7 @@ TEST(Parallel, TrainingLowersTheLoss) {
   // Random tokens can only be learned by heart: one sequence, again and again.
   class OneSequence final : public Batches {
    public:
-    void read(int64_t, std::span<int32_t> tokens) override {
+    void read(int64_t, std::span<int32_t> tokens) const override {
       for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * i % 97);
     }
   };
