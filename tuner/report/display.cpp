@@ -127,8 +127,9 @@ size_t bytes_within(std::string_view text, int width) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Where the word at `start` ends. A number and its unit are one word ("61.8 GiB", "~4 %").
-size_t end_of_word(std::string_view text, size_t start) {
+// Where the word at `start` ends. A number and its unit are one word ("61.8 GiB", "~4 %") if both
+// fit on a line.
+size_t end_of_word(std::string_view text, size_t start, int width) {
   const size_t end = std::min(text.find(' ', start), text.size());
   const std::string_view word = text.substr(start, end - start);
   if (word.empty() || !is_digit(word.back()) || end + 1 >= text.size()) return end;
@@ -136,7 +137,8 @@ size_t end_of_word(std::string_view text, size_t start) {
   const char next = text[end + 1];
   const bool unit = next == '%' || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
   if (!unit || !is_digit(word[first])) return end;
-  return std::min(text.find(' ', end + 1), text.size());
+  const size_t both = std::min(text.find(' ', end + 1), text.size());
+  return display_width(text.substr(start, both - start)) <= width ? both : end;
 }
 
 }  // namespace
@@ -193,7 +195,7 @@ std::vector<std::string> wrap(std::string_view text, int width) {
   };
   while (!text.empty()) {
     const size_t word_start = std::min(text.find_first_not_of(' '), text.size());
-    const size_t word_end = end_of_word(text, word_start);
+    const size_t word_end = end_of_word(text, word_start, width);
     std::string_view word = text.substr(word_start, word_end - word_start);
     const int needed = static_cast<int>(word_start) + display_width(word);
     if (!line.empty() && display_width(line) + needed > width)

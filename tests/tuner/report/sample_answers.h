@@ -23,7 +23,7 @@ inline Scenario scenario() {
   s.cluster.device.name = "a100-80gb";
   s.cluster.device.title = "NVIDIA A100-SXM4-80GB";
   s.cluster.device.architecture = "ampere";
-  s.cluster.device.memory_bytes = 79.15 * kGiB;
+  s.cluster.device.memory_bytes = 79.2 * kGiB;
   s.cluster.system = "dgx-a100";
   s.cluster.origin =
       "built-in profiles/gpus/a100-80gb.json with built-in profiles/systems/dgx-a100.json";
@@ -72,7 +72,7 @@ inline engine::Outcome outcome(double step_seconds, int stages) {
     o.memory.stages.push_back(memory);
   }
   o.memory.peak_bytes = 52 * kGiB;
-  o.memory.capacity_bytes = 79.15 * kGiB;
+  o.memory.capacity_bytes = 79.2 * kGiB;
   return o;
 }
 

@@ -50,9 +50,10 @@ json single_gpu() {
 json many_stages() {
   Recommendation r = sample::recommendation();
   r.best = sample::answer(2, 64, 8, 20);
-  r.best->plan.layers_per_stage.assign(64, 2);
-  r.best->plan.layers_per_stage.front() = r.best->plan.layers_per_stage.back() = 1;
-  r.scenario.model.layers = 126;
+  r.best->plan.layers_per_stage.assign(64, 3);
+  r.best->plan.layers_per_stage.front() = 2;
+  r.best->plan.layers_per_stage.back() = 4;
+  r.scenario.model.layers = 192;
   return recommendation_to_json(r);
 }
 
@@ -120,10 +121,10 @@ TEST(TextReport, TellsThePlanWithNumbersUnitsAndIntervals) {
                               "~48.5 % MFU, ~140.5 tokens/s per GPU"));
   EXPECT_THAT(text, HasSubstr("step ~20.00 s (18.00 to 22.00 s); 300 B tokens in ~22.1 days "
                               "(19.9 to 24.3 days)"));
-  // 79.15 − 1.1 · 52
+  // 79.2 − 1.1 · 52
   EXPECT_THAT(text,
               HasSubstr("memory ~52.0 GiB of 79.2 GiB on stage 0, the fullest (66 %); with the "
-                        "±10 % of the memory model on top, 21.9 GiB stay free"));
+                        "±10 % of the memory model on top, 22.0 GiB stay free"));
   EXPECT_THAT(text, HasSubstr("Predicted (~), not measured; ranges are 90 % intervals."));
   EXPECT_THAT(text, HasSubstr("Why • with full recomputation: +28 % step time • without SP:"));
   EXPECT_THAT(text, HasSubstr("+31.0 % throughput over what people ran in 2021:"));
@@ -192,8 +193,8 @@ TEST(TextReport, ShowsMemoryOfTheStagesThatMatter) {
       flat(text_of(sample::estimate(sample::answer(8, 8, 16, 20)))),
       HasSubstr("stage 0 stage 1 stage 2 stage 3 stage 4 stage 5 stage 6 stage 7 parameter"));
   EXPECT_THAT(flat(text_of(many_stages())), AllOf(HasSubstr("stage 0 stage 32 stage 63"),
-                                                  HasSubstr("layers per stage 1 + 62 × 2 + 1"),
-                                                  HasSubstr("--layers-per-stage 1,2,2,")));
+                                                  HasSubstr("layers per stage 2 + 62 × 3 + 4"),
+                                                  HasSubstr("--layers-per-stage 2,3,3,")));
 }
 
 TEST(TextReport, GivesACommandThatAsksForThePlanAgain) {
@@ -297,7 +298,7 @@ TEST(TextReport, TellsThatALegalPlanDoesNotFit) {
   answer.predicted.memory.peak_bytes = 81.6 * sample::kGiB;
   const std::string text = flat(text_of(sample::estimate(answer)));
   EXPECT_THAT(text, HasSubstr("legal, but does not fit the memory of a GPU"));
-  EXPECT_THAT(text, HasSubstr("10.6 GiB are missing"));  // 1.1 · 81.6 − 79.15
+  EXPECT_THAT(text, HasSubstr("10.6 GiB are missing"));  // 1.1 · 81.6 − 79.2
   EXPECT_THAT(text, HasSubstr("autotune explain AT0201"));
 }
 
