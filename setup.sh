@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what autotune needs, then configures and builds it. `./setup.sh test` runs the tests too.
 # May be run again at any time; without anything to install it needs neither network nor root.
+# shellcheck disable=SC2086  # lists of packages are split into words on purpose
 set -eu
 cd "$(dirname "$0")"
 
@@ -41,10 +42,10 @@ as_root() {
 }
 
 install_packages() {
-  command -v dpkg-query >/dev/null && command -v apt-get >/dev/null || {
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     say "Packages: no apt here; make sure that you have the counterparts of: $needed (useful: $useful)"
     return
-  }
+  fi
   lacking=$(missing $needed)
   wanted=$(missing $useful)
   if [ -z "$lacking$wanted" ]; then

@@ -32,6 +32,12 @@ else()
   autotune_missing("the CPU engine" "libdnnl-dev")
 endif()
 
+# ThreadSanitizer does not see how OpenMP's threads wait for each other.
+option(AUTOTUNE_OPENMP "Share out CPU kernels with OpenMP rather than plain threads" ON)
+if(AUTOTUNE_OPENMP)
+  find_package(OpenMP QUIET COMPONENTS CXX)
+endif()
+
 set(MPI_CXX_SKIP_MPICXX TRUE)
 find_package(MPI QUIET COMPONENTS CXX)
 if(NOT MPI_CXX_FOUND)

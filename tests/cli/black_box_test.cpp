@@ -149,8 +149,7 @@ class BlackBox : public testing::Test {
                                      "XDG_CONFIG_HOME=" + home + "/config",
                                      "XDG_CACHE_HOME=" + home + "/cache",
                                      "SOURCE=" AUTOTUNE_SOURCE_DIR,
-                                     "LC_ALL=C.UTF-8",
-                                     "ASAN_OPTIONS=detect_leaks=0"};
+                                     "LC_ALL=C.UTF-8"};
     std::vector<char*> environment;
     for (const std::string& variable : variables)
       environment.push_back(const_cast<char*>(variable.c_str()));

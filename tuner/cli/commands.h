@@ -6,6 +6,10 @@
 
 namespace tuner {
 
+Command train_command();
+Command estimate_train_command();
+Command check_train_command();
+Command report_command();
 std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();

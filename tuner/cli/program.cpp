@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 
@@ -14,12 +15,23 @@ namespace {
 
 int exit_status(engine::ExitCode code) { return static_cast<int>(code); }
 
+bool has_longer_verbs(std::span<const Command> commands, const std::string& verb) {
+  return std::any_of(commands.begin(), commands.end(), [&verb](const Command& command) {
+    return command.words.starts_with(verb + " ");
+  });
+}
+
 int print_help(std::span<const Command> commands, const CommandMatch& match, HelpLevel level) {
   const Style style(use_color(requested_color(match.rest), Stream::result));
   const bool full = level == HelpLevel::full;
-  print_result(match.command != nullptr ? command_help(*match.command, full, style)
-               : match.verb.empty()     ? program_help(commands, full, style)
-                                        : group_help(commands, match.verb, style));
+  if (match.command != nullptr) print_result(command_help(*match.command, full, style));
+  if (match.verb.empty()) {
+    print_result(program_help(commands, full, style));
+  } else if (match.command == nullptr) {
+    print_result(group_help(commands, match.verb, style));
+  } else if (has_longer_verbs(commands, match.verb)) {
+    print_result("\n" + group_help(commands, match.verb, style));
+  }
   return exit_status(engine::ExitCode::found);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "engine/base/errors.h"
@@ -14,8 +15,8 @@ namespace {
 
 constexpr double kSmallest = 1e6;
 constexpr double kLargest = 10e12;
-constexpr int64_t kHiddenStep = 128;
-constexpr int64_t kWidest = 512 * kHiddenStep;
+constexpr int64_t kNarrowest = 128;
+constexpr int64_t kWidest = 65536;
 constexpr int64_t kDeepest = 512;
 
 // Depths that people chose for a width: GPT-3 (Brown et al. 2020, table 2.1), Narayanan et al.
@@ -45,6 +46,9 @@ double pipelines(int64_t layers) {
   return static_cast<double>(legal) / static_cast<double>(std::size(kLengths));
 }
 
+// Widths of models that tensor parallelism splits: their heads divide among 4 GPUs, then among 8.
+int64_t width_step(int64_t hidden) { return hidden < 2048 ? 128 : hidden < 4096 ? 512 : 1024; }
+
 engine::ModelSpec gpt(int64_t hidden, int64_t layers) {
   engine::ModelSpec model;
   model.layers = layers;
@@ -73,7 +77,7 @@ double mismatch(double count, double wanted) {
 double awkwardness(const engine::ModelSpec& model) {
   const double depth = std::log(static_cast<double>(model.layers) / usual_layers(model.hidden));
   const double shared = std::log2(static_cast<double>(std::gcd(model.heads, int64_t{8})));
-  return depth * depth + 0.5 * (1 - pipelines(model.layers)) + 0.2 * (3 - shared);
+  return depth * depth + 0.7 * (1 - pipelines(model.layers)) + 0.2 * (3 - shared);
 }
 
 // "42b", "1.5t", "350m"
@@ -94,7 +98,7 @@ engine::ModelSpec derive_gpt(double parameters) {
   constexpr double kFarthest = 0.1;  // relative error of a count worth looking at
   engine::ModelSpec best;
   double best_score = std::numeric_limits<double>::infinity();
-  for (int64_t hidden = kHiddenStep; hidden <= kWidest; hidden += kHiddenStep) {
+  for (int64_t hidden = kNarrowest; hidden <= kWidest; hidden += width_step(hidden)) {
     const double one = static_cast<double>(engine::parameter_count(gpt(hidden, 1)));
     const double layer = static_cast<double>(engine::parameter_count(gpt(hidden, 2))) - one;
     const double depth = 1 + (parameters - one) / layer;

@@ -31,6 +31,9 @@ double computed_area(double m, double n, double wave_share, double places) {
   return best;
 }
 
+// Dates of the oldest and newest software with published runs, and the one the rates stand for.
+constexpr double kOldestYear = 2023.4, kReferenceYear = 2025.0, kNewestYear = 2026.5;
+
 double bytes_of(Precision precision) {
   switch (precision) {
     case Precision::f32: return 4;
@@ -57,6 +60,10 @@ Operators::Operators(const Scenario& scenario) : scenario_(&scenario) {
   memory_rate_ = device.memory_bytes_per_second;
   storage_ = engine::storage_bytes(precision);
   product_ = bytes_of(precision);
+  // Releases beyond the measured ones are not credited with gains nobody has seen.
+  const double year = std::clamp(scenario.software_year > 0 ? scenario.software_year : kNewestYear,
+                                 kOldestYear, kNewestYear);
+  software_factor_ = std::exp(-scenario.rates.software_gain_per_year * (year - kReferenceYear));
 }
 
 double Operators::gemm(double m, double n, double k, bool low_precision) const {
@@ -71,7 +78,7 @@ double Operators::gemm(double m, double n, double k, bool low_precision) const {
       2 * area * (k + rates.gemm_k_offset) / (peak * rates.gemm_efficiency);
   const double traffic = (input_bytes * (m * k + n * k) + storage_ * m * n) /
                          (memory_rate_ * rates.gemm_bandwidth_share);
-  const double factor = rates.gemm_training_factor * rates.gemm_stack_factor *
+  const double factor = rates.gemm_training_factor * rates.gemm_stack_factor * software_factor_ *
                         (low_precision ? rates.gemm_precision_factor : 1);
   return (smooth_max(arithmetic, traffic) + rates.gemm_start_seconds) * factor;
 }

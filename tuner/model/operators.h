@@ -47,6 +47,7 @@ class Operators {
   double memory_rate_ = 0;
   double storage_ = 2;       // bytes an element outside the products
   double product_ = 2;       // bytes an element inside them
+  double software_factor_ = 1;
 };
 
 }  // namespace tuner

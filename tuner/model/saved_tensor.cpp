@@ -71,6 +71,12 @@ int64_t elements_per_token(SavedDim dim, const ModelSpec& model, int64_t seq, in
   return 0;
 }
 
+double bytes_per_element(const SavedTensor& row, engine::Precision precision) {
+  const bool quantised = precision >= engine::Precision::fp8;
+  if (quantised && row.fp8_bytes > 0) return row.fp8_bytes;
+  return row.bytes > 0 ? row.bytes : engine::storage_bytes(precision);
+}
+
 }  // namespace
 
 const std::vector<std::string>& saved_features() {
@@ -101,10 +107,10 @@ double saved_bytes(const std::vector<SavedTensor>& rows, const ModelSpec& model,
     if (row.attention_core && !with_attention_core) continue;
     const bool sharded =
         row.shard == SavedShard::tensor || (row.shard == SavedShard::sequence && plan.sp);
-    const double each = row.bytes > 0 ? row.bytes : engine::storage_bytes(workload.precision);
     const double elements =
         static_cast<double>(elements_per_token(row.dim, model, workload.seq, plan.tp));
-    bytes += tokens * elements * each * row.count / (sharded ? plan.tp : 1);
+    bytes += tokens * elements * bytes_per_element(row, workload.precision) * row.count /
+             (sharded ? plan.tp : 1);
   }
   return bytes;
 }

@@ -28,7 +28,8 @@ struct SavedTensor {
   std::string name;  // "softmax output"
   SavedDim dim = SavedDim::hidden;
   SavedShard shard = SavedShard::none;
-  double bytes = 0;  // of one element; 0 = the storage bytes of the precision
+  double bytes = 0;      // of one element; 0 = the storage bytes of the precision
+  double fp8_bytes = 0;  // of one element under the fp8, mxfp8 and nvfp4 recipes; 0 = the same
   double count = 1;
   bool attention_core = false;  // dropped and recomputed by selective recomputation
   // Features the row needs ("gated", "!gated", "dropout", "flash", "unfused", "layer_norm", …).

@@ -25,6 +25,7 @@ struct Number {
   NumberRange range;
 };
 constexpr Number kMemoryNumbers[] = {
+    {"gradient_message_bytes", &Stack::gradient_message_bytes, {1, 8}},
     {"fp8_weight_bytes", &Stack::fp8_weight_bytes, {0, 16}},
     {"logit_bytes", &Stack::logit_bytes, {0, 64}},
     {"logit_workspace_bytes", &Stack::logit_workspace_bytes, {0, 64}},
@@ -99,6 +100,7 @@ SavedTensor read_row(ObjectReader& object) {
   row.dim = static_cast<SavedDim>(object.choice("dim", kDims));
   row.shard = static_cast<SavedShard>(object.choice("shard", kShards));
   row.bytes = object.number("bytes", {0, 64}, 0.0);
+  row.fp8_bytes = object.number("fp8_bytes", {0, 64}, 0.0);
   row.count = object.number("count", {0, 1000}, 1.0);
   row.attention_core = object.flag("attention_core", false);
   if (object.has("when")) {
@@ -178,6 +180,16 @@ void read_sources(ObjectReader sources) {
   sources.finish();
 }
 
+void read_defaults(ObjectReader defaults, Stack& stack) {
+  try {
+    stack.default_recompute = engine::parse_recompute(defaults.text("recompute"));
+  } catch (const engine::InputError& error) {
+    defaults.problem("recompute", error.what());
+  }
+  stack.default_zero = static_cast<int>(defaults.integer("zero", {0, 3}));
+  defaults.finish();
+}
+
 }  // namespace
 
 Stack stack_from_json(const engine::Json& json, const std::string& source) {
@@ -198,6 +210,7 @@ Stack stack_from_json(const engine::Json& json, const std::string& source) {
   ObjectReader overlaps = file.object("overlaps");
   for (const Flag& flag : kOverlapFlags) stack.*flag.member = overlaps.flag(flag.name);
   overlaps.finish();
+  read_defaults(file.object("defaults"), stack);
   read_sources(file.object("sources"));
   file.finish();
   problems.throw_if_any();

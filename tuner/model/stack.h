@@ -33,15 +33,16 @@ struct Stack {
   std::vector<SavedTensor> saved_head;       // on the stage with the head, apart from the logits
   StateBytes state_mixed;                    // fp16, bf16 and below
   StateBytes state_f32;
-  double fp8_weight_bytes = 0;       // extra copies of the weights in fp8 formats, a parameter
-  double logit_bytes = 4;            // saved a logit on the last stage
-  double logit_workspace_bytes = 4;  // transient a logit
-  double workspace_layers = 1;       // transient activation gradients, in widest tensors of a layer
-  double gathered_layers = 2;        // ZeRO 3: layers whose whole parameters are there at once
-  double runtime_bytes = 0;          // context, libraries, NCCL
-  double fragmentation = 0;          // share of the dynamic memory lost by the allocator
-  double memory_error = 0.1;         // 90 % band of the memory model, relative
-  double bucket_bytes = 0;           // communication buffers of the data axis
+  double gradient_message_bytes = 4;  // of a gradient in the reduction, mixed precision; f32: 4
+  double fp8_weight_bytes = 0;        // extra copies of the weights in fp8 formats, a parameter
+  double logit_bytes = 4;             // saved a logit on the last stage
+  double logit_workspace_bytes = 4;   // transient a logit
+  double workspace_layers = 1;  // transient activation gradients, in widest tensors of a layer
+  double gathered_layers = 2;   // ZeRO 3: layers whose whole parameters are there at once
+  double runtime_bytes = 0;     // context, libraries, NCCL
+  double fragmentation = 0;     // share of the dynamic memory lost by the allocator
+  double memory_error = 0.1;    // 90 % band of the memory model, relative
+  double bucket_bytes = 0;      // communication buffers of the data axis
 
   // What is legal.
   bool tensor_parallel = true;
@@ -76,6 +77,13 @@ struct Stack {
   std::string rates;  // name of the stack in the rates file
   std::string notes;
 
+  // What its users run unless they say otherwise; fills gaps of published rows.
+  engine::Recompute default_recompute;
+  int default_zero = 0;
+
+  double gradient_message(engine::Precision precision) const {
+    return precision == engine::Precision::f32 ? 4 : gradient_message_bytes;
+  }
   const StateBytes& state(engine::Precision precision) const {
     return precision == engine::Precision::f32 ? state_f32 : state_mixed;
   }

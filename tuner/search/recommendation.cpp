@@ -13,7 +13,6 @@
 #include "tuner/model/memory_model.h"
 #include "tuner/search/explain.h"
 #include "tuner/space/grids.h"
-#include "tuner/space/rules.h"
 
 namespace tuner {
 
@@ -120,6 +119,34 @@ PlanAnswer predict_plan(const Scenario& scenario, const ParallelPlan& plan) {
   CostModel(scenario).fill_outcome(plan, outcome);
   outcome.memory = memory.evaluate(plan);
   outcome.fits = memory.fits(outcome.memory.peak_bytes);
+  return answer;
+}
+
+CheckAnswer check_plan(const Scenario& scenario, const ParallelPlan& plan,
+                       const FrameworkOptions& options, int nearest) {
+  CheckAnswer answer{predict_plan(scenario, plan), {}};
+  engine::Outcome& outcome = answer.checked.predicted;
+  const bool predicted = outcome.violations.empty();
+  if (predicted && !outcome.fits)
+    outcome.violations.push_back(
+        {"AT0201",
+         fmt::format("the fullest stage needs {}, with the margin {}, of the {} that a GPU has",
+                     engine::format_bytes(outcome.memory.peak_bytes),
+                     engine::format_bytes(outcome.memory.peak_bytes *
+                                          (1 + scenario.stack.memory_error)),
+                     engine::format_bytes(outcome.memory.capacity_bytes)),
+         {}});
+  // predict_plan knows no framework options: only their violations are added.
+  std::vector<engine::Violation> with_options = violations(scenario, plan, options);
+  const size_t known = violations(scenario, plan).size();
+  outcome.violations.insert(outcome.violations.end(),
+                            with_options.begin() + static_cast<std::ptrdiff_t>(known),
+                            with_options.end());
+  if (outcome.violations.empty() || !scenario_violations(scenario).empty()) return answer;
+  for (const ScoredPlan& near : nearest_plans(scenario, plan, nearest)) {
+    PlanAnswer other = predict_plan(scenario, near.plan);
+    if (other.predicted.fits) answer.nearest.push_back(std::move(other));
+  }
   return answer;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/plan/parallel_plan.h"
 #include "tuner/model/scenario.h"
 #include "tuner/search/search.h"
+#include "tuner/space/rules.h"
 
 namespace tuner {
 
@@ -64,6 +65,14 @@ Recommendation recommend(const Scenario& scenario, const Restrictions& restricti
 // One plan, predicted: violations, step, memory, whether it fits.
 PlanAnswer predict_plan(const Scenario& scenario, const engine::ParallelPlan& plan);
 
+// A plan with every rule it breaks (AT0201 when it does not fit), and legal plans near it.
+struct CheckAnswer {
+  PlanAnswer checked;
+  std::vector<PlanAnswer> nearest;  // that fit; empty when the plan is sound
+};
+CheckAnswer check_plan(const Scenario& scenario, const engine::ParallelPlan& plan,
+                       const FrameworkOptions& options, int nearest);
+
 // The plan people ran in 2021 (full recomputation, no SP, vpp 1, ZeRO 0, mbs 1, tp the largest power of
 // two in the node that divides the heads, the smallest pp that then fits); nullopt where none fits.
 std::optional<engine::ParallelPlan> baseline_plan(const Scenario& scenario);
@@ -72,5 +81,7 @@ std::optional<engine::ParallelPlan> baseline_plan(const Scenario& scenario);
 nlohmann::json recommendation_to_json(const Recommendation& recommendation);
 // autotune.estimate/1, with the inputs it was asked for.
 nlohmann::json estimate_to_json(const Scenario& scenario, const PlanAnswer& answer);
+// autotune.check/1: the estimate, and the nearest plans with their cost.
+nlohmann::json check_to_json(const Scenario& scenario, const CheckAnswer& answer);
 
 }  // namespace tuner

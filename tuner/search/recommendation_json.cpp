@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
+#include "tuner/search/explain.h"
 #include "tuner/search/recommendation.h"
 
 namespace tuner {
@@ -103,6 +104,21 @@ Json estimate_to_json(const Scenario& scenario, const PlanAnswer& answer) {
   json["plan"] = answer.predicted.violations.empty()
                      ? engine::plan_to_json(answer.plan, scenario.model.layers)
                      : Json(nullptr);
+  return json;
+}
+
+Json check_to_json(const Scenario& scenario, const CheckAnswer& answer) {
+  Json json = estimate_to_json(scenario, answer.checked);
+  json["schema"] = "autotune.check/1";
+  json["legal"] = answer.checked.predicted.violations.empty();
+  Json nearest = Json::array();
+  for (const PlanAnswer& near : answer.nearest) {
+    Json row;
+    add_answer(row, scenario, near);
+    row["difference"] = difference(answer.checked.plan, near.plan);
+    nearest.push_back(std::move(row));
+  }
+  json["nearest_plans"] = std::move(nearest);
   return json;
 }
 

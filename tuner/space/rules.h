@@ -1,7 +1,6 @@
-// The rules a plan must keep, as named constraints with codes, and their documentation.
+// The rules a plan must keep, as named constraints with codes (documented in codes.h).
 #pragma once
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,15 +10,6 @@
 #include "tuner/model/scenario.h"
 
 namespace tuner {
-
-// What `autotune explain CODE` prints.
-struct RuleDocument {
-  std::string_view code;
-  std::string_view title;
-  std::string_view why;
-  std::string_view fix;
-};
-std::span<const RuleDocument> rule_documents();
 
 // Options of training frameworks that touch the rules and are no part of a plan.
 struct FrameworkOptions {

@@ -91,7 +91,7 @@ class Store {
   std::vector<SampleRecord> samples(int64_t trial) const;
 
  private:
-  mutable Database database_;
+  Database database_;
 };
 
 // $XDG_DATA_HOME/autotune/autotune.db, or below ~/.local/share.

@@ -109,6 +109,13 @@ TEST(Parser, AbsentOptionsAreEmpty) {
   EXPECT_EQ(parsed({"--sp"}).toggle("--sp"), true);
 }
 
+TEST(Parser, LeavesTextsAsTheyAre) {
+  for (const std::string text : {"[a,b]", "{}", "a=b", "\"q\"", "'x'", " ", "ü", "a b", "-1"}) {
+    EXPECT_EQ(parse_arguments(train(), {"--model=" + text}).text("--model"), text);
+    EXPECT_EQ(parse_arguments(train(), {"--model", text}).text("--model"), text);
+  }
+}
+
 TEST(Parser, ListsMayBeGivenInPieces) {
   EXPECT_THAT(parsed({"--tp", "8", "--tp", "1,2"}).integers("--tp"), ElementsAre(8, 1, 2));
 }

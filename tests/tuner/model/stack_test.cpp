@@ -152,6 +152,20 @@ TEST(SavedBytes, F32DoublesWhatIsNotOfFixedSize) {
   EXPECT_EQ(layer_bytes(stack, model, workload, plan_of(1, 1, false)), 2 * mixed);
 }
 
+// FP8 recipes keep the inputs of the four linear layers quantised: 1 byte instead of 2, but the
+// attention output in both formats, since flash attention needs it too.
+TEST(SavedBytes, Fp8RecipesKeepQuantisedInputs) {
+  const Stack stack = find_stack("megatron-core");
+  const ModelSpec model = llama();
+  Workload workload{.seq = 4096, .attention = AttentionKind::flash};
+  const double bf16 = layer_bytes(stack, model, workload, plan_of(1, 1, false));
+  for (const Precision precision : {Precision::fp8, Precision::mxfp8, Precision::nvfp4}) {
+    workload.precision = precision;
+    EXPECT_EQ(layer_bytes(stack, model, workload, plan_of(1, 1, false)),
+              bf16 - 4096.0 * (4096 + 4096 + 14336 - 4096));
+  }
+}
+
 TEST(SavedBytes, AnUnknownFeatureInARowIsOurMistake) {
   SavedTensor row;
   row.when = {"magic"};
@@ -190,7 +204,7 @@ TEST(Stack, WhatIsLegalDiffersByStack) {
   const Stack deepspeed = find_stack("megatron-deepspeed-2022");
   EXPECT_FALSE(deepspeed.sequence_parallel || deepspeed.interleaving ||
                deepspeed.scatters_pipeline_messages);
-  EXPECT_EQ(deepspeed.state(Precision::fp16).gradient, 2);
+  EXPECT_EQ(deepspeed.gradient_message_bytes, 2);
   const Stack core = find_stack("megatron-core");
   EXPECT_EQ(core.default_attention(), AttentionKind::flash);
   EXPECT_TRUE(core.context_parallel && core.kv_head_replication && core.partial_recompute);

@@ -1,5 +1,5 @@
 // The documentation of every code.
-#include "tuner/space/rules.h"
+#include "tuner/space/codes.h"
 
 namespace tuner {
 namespace {

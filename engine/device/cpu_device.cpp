@@ -1,0 +1,59 @@
+// The CPU as a device: memory from an arena, products by oneDNN, kernels by vectorised loops.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "engine/device/arena.h"
+#include "engine/device/device.h"
+#include "engine/device/matmul_f64.h"
+#include "engine/device/onednn.h"
+
+namespace engine {
+namespace {
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(int threads)
+      : threads_(threads), kernels_(kernels::make_cpu_kernels(threads)), products_(threads) {}
+
+  void copy_to_device(void* dst, const void* src, int64_t bytes) override { copy(dst, src, bytes); }
+  void copy_to_host(void* dst, const void* src, int64_t bytes) override { copy(dst, src, bytes); }
+  void copy(void* dst, const void* src, int64_t bytes) override {
+    if (bytes > 0) std::memmove(dst, src, static_cast<size_t>(bytes));
+  }
+  kernels::Kernels& kernels() override { return *kernels_; }
+  void synchronize() override {}
+  bool multiplies(DType type) const override {
+    return type == DType::f32 || type == DType::f64 ||
+           (type == DType::bf16 && products_.multiplies_bf16());
+  }
+  std::string description() const override {
+    return fmt::format("this processor on {} thread{}", threads_, threads_ == 1 ? "" : "s");
+  }
+
+ protected:
+  void* take(int64_t bytes) override { return arena_.allocate(bytes); }
+  void give_back(void* data, int64_t bytes) noexcept override { arena_.release(data, bytes); }
+  void multiply(const Matmul& product) override {
+    if (product.a.type == DType::f64) return multiply_f64(product);
+    const int64_t scratch_bytes = products_.scratch_bytes(product);
+    if (scratch_bytes == 0) return products_.run(product, nullptr);
+    const Buffer scratch(*this, scratch_bytes, MemoryUse::workspace);
+    products_.run(product, scratch.data());
+  }
+
+ private:
+  int threads_;
+  Arena arena_;
+  std::unique_ptr<kernels::Kernels> kernels_;
+  OnednnProducts products_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  expect(threads > 0, "a device has at least one thread");
+  return std::make_unique<CpuDevice>(threads);
+}
+
+}  // namespace engine

@@ -1,0 +1,52 @@
+// Printing and storing answers.
+#include "tuner/cli/answers.h"
+
+#include <clocale>
+#include <langinfo.h>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "tuner/cli/help.h"
+#include "tuner/cli/output.h"
+#include "tuner/report/report.h"
+#include "tuner/store/store.h"
+
+namespace tuner {
+namespace {
+
+bool is_utf8_locale() {
+  std::setlocale(LC_CTYPE, "");
+  const std::string_view codeset = nl_langinfo(CODESET);
+  // A plain C locale says nothing about the terminal, and terminals without UTF-8 are rare.
+  return codeset == "UTF-8" || codeset == "ANSI_X3.4-1968";
+}
+
+}  // namespace
+
+void print_answer(const nlohmann::json& answer, const Arguments& arguments) {
+  if (arguments.flag("--json")) return print_result(answer.dump(2) + "\n");
+  ReportStyle style;
+  style.width = output_width();
+  style.color = use_color(arguments.color(), Stream::result);
+  style.ascii = !is_utf8_locale();
+  print_result(render_text(answer, style));
+}
+
+void store_answer(const nlohmann::json& answer, const Arguments& arguments,
+                  const Scenario& scenario, const std::string& kind, const std::string& title,
+                  const std::string& status) {
+  RunRecord run;
+  run.command_line = arguments.command_line();
+  run.kind = kind;
+  run.model = scenario.model.name;
+  run.gpu = scenario.cluster.device.name;
+  run.gpus = scenario.cluster.gpus;
+  run.title = title;
+  run.status = status;
+  run.tool_version = version_number();
+  run.answer = answer.dump();
+  const auto path = arguments.text("--db");
+  Store(path ? *path : default_store_path()).add_run(run);
+}
+
+}  // namespace tuner

@@ -1,0 +1,64 @@
+// autotune report: shows a stored answer again.
+#include <nlohmann/json.hpp>
+
+#include "engine/base/errors.h"
+#include "engine/base/json_reader.h"
+#include "tuner/cli/answers.h"
+#include "tuner/cli/commands.h"
+#include "tuner/cli/output.h"
+#include "tuner/report/report.h"
+#include "tuner/store/store.h"
+
+namespace tuner {
+namespace {
+
+RunRecord find_run(const Arguments& arguments) {
+  const auto path = arguments.text("--db");
+  const Store store(path ? *path : default_store_path(), Access::read);
+  if (const auto id = arguments.integer("ID")) return store.run(*id);
+  if (auto last = store.last_run()) return std::move(*last);
+  throw engine::InputError(
+      "there is no run to report yet; `autotune train --model 175b --gpus 1024` makes one");
+}
+
+int run_report(const Arguments& arguments) {
+  const RunRecord run = find_run(arguments);
+  const nlohmann::json answer =
+      engine::parse_json(run.answer, "the stored answer of run " + std::to_string(run.id));
+  const std::string format = arguments.text("--format").value_or("text");
+  if (format == "markdown")
+    print_result(render_markdown(answer));
+  else if (format == "csv")
+    print_result(render_csv(answer));
+  else if (format == "json")
+    print_result(answer.dump(2) + "\n");
+  else
+    print_answer(answer, arguments);
+  return 0;
+}
+
+}  // namespace
+
+Command report_command() {
+  return {.words = "report",
+          .summary = "Show the answer of a stored run again",
+          .description = "Without an ID the last run. `autotune runs` lists them.",
+          .examples = {{"report", "The last run"},
+                       {"report 17 --json", "Run 17 as JSON"},
+                       {"report 17 --format markdown", "To paste into a page"},
+                       {"report --format csv > plans.csv", "Best, runners-up and baseline as rows"}},
+          .options = {{.name = "--format",
+                       .kind = ValueKind::text,
+                       .help = "Form of the report",
+                       .default_text = "text",
+                       .choices = {"text", "json", "markdown", "csv"}},
+                      json_option(),
+                      database_option()},
+          .positionals = {{.name = "ID",
+                           .kind = ValueKind::integer,
+                           .help = "Number of a run",
+                           .low = 1}},
+          .run = run_report};
+}
+
+}  // namespace tuner

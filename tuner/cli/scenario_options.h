@@ -1,0 +1,31 @@
+// The options that say what is trained, on what, and how: shared by train, estimate and check.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/plan/parallel_plan.h"
+#include "tuner/cli/command.h"
+#include "tuner/model/scenario.h"
+#include "tuner/space/search_space.h"
+
+namespace tuner {
+
+// --model --gpus --gpu --stack --gpus-per-node --seq --gbs --tokens --precision --attention
+std::vector<Option> scenario_options();
+// --tp --pp … as lists that restrict a search.
+std::vector<Option> restriction_options();
+// --tp --pp … of one plan.
+std::vector<Option> plan_options();
+
+struct ScenarioAnswer {
+  Scenario scenario;
+  std::vector<std::string> defaults;  // what was not given and which value was taken
+};
+
+// Throws InputError with every problem of the values.
+ScenarioAnswer scenario_of(const Arguments& arguments);
+Restrictions restrictions_of(const Arguments& arguments);
+// Degrees that are not given are 1; dp follows from the number of GPUs.
+engine::ParallelPlan plan_of(const Arguments& arguments, const Scenario& scenario);
+
+}  // namespace tuner
