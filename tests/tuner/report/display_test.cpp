@@ -66,6 +66,7 @@ TEST(Display, WrapBreaksAtBlanksAndKeepsThem) {
 TEST(Display, WrapKeepsNumbersWithTheirUnits) {
   EXPECT_THAT(wrap("memory (75 %) and", 11), ElementsAre("memory", "(75 %) and"));
   EXPECT_THAT(wrap("of ~61.8 GiB", 8), ElementsAre("of ~61.8", "GiB"));  // wider than a line
+  EXPECT_THAT(wrap("best, TP 8  PP 16", 14), ElementsAre("best, TP 8", "PP 16"));
   EXPECT_THAT(wrap("in ~61.8 GiB", 10), ElementsAre("in", "~61.8 GiB"));
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -17,6 +18,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
+
+json train() { return recommendation_to_json(sample::recommendation()); }
+json estimate(const PlanAnswer& answer) { return estimate_to_json(sample::scenario(), answer); }
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -74,7 +78,7 @@ json hostile(json answer, const std::string& name) {
 }
 
 json hostile_train(const std::string& name) {
-  json answer = hostile(sample::train(), name);
+  json answer = hostile(train(), name);
   answer["best"]["text"] = name;
   answer["best"]["predicted"]["breakdown_seconds"][name] = 1;
   answer["reasons"] = answer["assumptions"] = json::array({name});
@@ -87,7 +91,7 @@ json hostile_train(const std::string& name) {
 json hostile_estimate(const std::string& name) {
   PlanAnswer answer = sample::answer(8, 8, 16, 20);
   answer.predicted.violations = {{name, name, {name}}};
-  return hostile(sample::estimate(answer), name);
+  return hostile(estimate(answer), name);
 }
 
 std::vector<json> hostile_answers() {
@@ -173,7 +177,7 @@ TEST(HostileNames, StayOneWordForAShell) {
 }
 
 TEST(Csv, HasOneRowAPlan) {
-  const std::vector<std::string> lines = lines_of(render_csv(sample::train()));
+  const std::vector<std::string> lines = lines_of(render_csv(train()));
   ASSERT_THAT(lines, SizeIs(6));
   EXPECT_EQ(
       lines[0],
@@ -190,7 +194,7 @@ TEST(Csv, HasOneRowAPlan) {
 TEST(Csv, LeavesUnknownFieldsEmpty) {
   PlanAnswer broken{sample::plan(7, 5, 29), {}, std::nullopt};
   broken.predicted.violations = {{"AT0102", "no", {}}};
-  const std::vector<std::string> lines = lines_of(render_csv(sample::estimate(broken)));
+  const std::vector<std::string> lines = lines_of(render_csv(estimate(broken)));
   ASSERT_THAT(lines, SizeIs(2));
   EXPECT_EQ(lines[1],
             "estimate,,,,,,,,,,,,,,,,,,,false,false,gpt3-175b,a100-80gb,1024,megatron-2022");
@@ -206,7 +210,7 @@ TEST(Csv, QuotesByTheRules) {
 }
 
 TEST(Markdown, TellsTheSameStoryInTables) {
-  const std::string markdown = render_markdown(sample::train());
+  const std::string markdown = render_markdown(train());
   for (const char* part :
        {"# autotune train\n\n- gpt3-175b (174.6 B parameters",
         "## Best\n\n**TP 8  PP 16  DP 8  SP  MBS 1  recompute selective  ZeRO 1**\n\n",

@@ -1,7 +1,5 @@
-// Answers of handmade numbers, as the program writes them.
+// Recommendations and predictions of handmade numbers.
 #pragma once
-#include <nlohmann/json.hpp>
-
 #include "engine/base/units.h"
 #include "tuner/search/recommendation.h"
 
@@ -108,11 +106,6 @@ inline Recommendation nothing_fits() {
   r.search.counts = {38400, 32812, {{"AT0104", 5588}}};
   r.remedies = {"the smallest plan needs 369.7 GiB", "the nearest number of GPUs that works is 48"};
   return r;
-}
-
-inline nlohmann::json train() { return recommendation_to_json(recommendation()); }
-inline nlohmann::json estimate(const PlanAnswer& answer) {
-  return estimate_to_json(scenario(), answer);
 }
 
 }  // namespace tuner::sample

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -20,6 +21,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+json train() { return recommendation_to_json(sample::recommendation()); }
+json estimate(const PlanAnswer& answer) { return estimate_to_json(sample::scenario(), answer); }
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -58,7 +62,7 @@ json many_stages() {
 }
 
 json older() {
-  json answer = sample::train();
+  json answer = train();
   for (const char* member : {"grid", "reasons", "remedies", "assumptions", "speedup_over_baseline",
                              "days_to_train", "baseline"})
     answer.erase(member);
@@ -79,11 +83,11 @@ json broken_plan() {
       {"AT0102", "96 attention heads cannot be divided by tp 7", {"tp 8", "tp 6"}},
       {"AT0102", "again", {}},
       {"AT0112", "layers 96 not divisible by pp = 5", {"pp 6"}}};
-  return sample::estimate(answer);
+  return estimate(answer);
 }
 
 json long_names() {
-  json answer = sample::train();
+  json answer = train();
   answer["model"]["name"] = std::string(300, 'm') + "模型模型";
   answer["model"]["origin"] = "/home/" + std::string(300, 'd') + "/config.json";
   answer["cluster"]["device"]["title"] = "模型 " + std::string(200, 'g');
@@ -95,19 +99,19 @@ json long_names() {
 }
 
 std::vector<std::pair<std::string, json>> all_answers() {
-  return {{"train", sample::train()},
+  return {{"train", train()},
           {"nothing fits", recommendation_to_json(sample::nothing_fits())},
           {"single GPU", single_gpu()},
           {"64 stages", many_stages()},
           {"older", older()},
           {"long names", long_names()},
-          {"estimate", sample::estimate(sample::answer(8, 16, 8, 20))},
-          {"estimate of few stages", sample::estimate(sample::answer(8, 8, 16, 20))},
+          {"estimate", estimate(sample::answer(8, 16, 8, 20))},
+          {"estimate of few stages", estimate(sample::answer(8, 8, 16, 20))},
           {"broken plan", broken_plan()}};
 }
 
 TEST(TextReport, SaysWhatWasAskedFirst) {
-  const std::string text = flat(text_of(sample::train()));
+  const std::string text = flat(text_of(train()));
   EXPECT_THAT(text, StartsWith("autotune train gpt3-175b (174.6 B parameters, vocabulary 50,257 "
                                "padded to 51,200) 1,024 × NVIDIA A100-SXM4-80GB (79.2 GiB each), "
                                "128 nodes of 8, dgx-a100 seq 2,048, gbs 1,536, 300 B tokens, bf16, "
@@ -115,7 +119,7 @@ TEST(TextReport, SaysWhatWasAskedFirst) {
 }
 
 TEST(TextReport, TellsThePlanWithNumbersUnitsAndIntervals) {
-  const std::string text = flat(text_of(sample::train()));
+  const std::string text = flat(text_of(train()));
   EXPECT_THAT(text, HasSubstr("Best TP 8 PP 16 DP 8 SP MBS 1 recompute selective ZeRO 1"));
   EXPECT_THAT(text, HasSubstr("~151.3 TFLOP/s per GPU (model FLOPs, full attention square), "
                               "~48.5 % MFU, ~140.5 tokens/s per GPU"));
@@ -132,7 +136,7 @@ TEST(TextReport, TellsThePlanWithNumbersUnitsAndIntervals) {
 }
 
 TEST(TextReport, JudgesRunnersUpByTheirChance) {
-  const std::string text = flat(text_of(sample::train()));
+  const std::string text = flat(text_of(train()));
   EXPECT_THAT(text,
               HasSubstr("2 ~20.60 s +3.0 % ~52.0 GiB 4 8 32 yes 1 selective 1 tp 4 instead of 8; "
                         "inside the error band (38 % chance to be faster): measure both 3 "));
@@ -142,7 +146,7 @@ TEST(TextReport, JudgesRunnersUpByTheirChance) {
 }
 
 TEST(TextReport, CountsTheSearchAndWhatEachRuleRemoved) {
-  const std::string text = flat(text_of(sample::train()));
+  const std::string text = flat(text_of(train()));
   EXPECT_THAT(text, HasSubstr("Search 200,700 candidates → 43,624 legal → 7,486 fit → 35 simulated "
                               "in detail → 0 measured, in 15.6 ms"));
   EXPECT_THAT(text, HasSubstr("100,000 AT0104 the global batch is no multiple of mbs · dp "
@@ -158,7 +162,7 @@ TEST(TextReport, SharesOfTheStepSumToAHundred) {
   double sum = 0;
   int bars = 0;
   const std::regex share(R"(  +(\d+\.\d) %  +~[\d.]+ m?s)");
-  for (const std::string& line : lines_of(text_of(sample::train()))) {
+  for (const std::string& line : lines_of(text_of(train()))) {
     std::smatch match;
     if (!std::regex_search(line, match, share)) continue;
     sum += std::atof(match[1].str().c_str());
@@ -167,7 +171,7 @@ TEST(TextReport, SharesOfTheStepSumToAHundred) {
   EXPECT_EQ(bars, 4);
   EXPECT_NEAR(sum, 100, 1e-9);
   // 0.2 % is too little for a bar of its own; the order is the report's, not the alphabet's.
-  EXPECT_THAT(flat(text_of(sample::train())),
+  EXPECT_THAT(flat(text_of(train())),
               AllOf(HasSubstr("Step time matrix products 66.1 % ~13.22 s █"),
                     HasSubstr("others 0.2 %"), Not(HasSubstr("waiting for the host"))));
 }
@@ -183,22 +187,36 @@ TEST(Shares, RoundToAHundred) {
 
 TEST(TextReport, ShowsMemoryOfTheStagesThatMatter) {
   EXPECT_THAT(
-      flat(text_of(sample::train())),
+      flat(text_of(train())),
       HasSubstr("Memory GiB stage 0 stage 8 stage 15 parameter 10.0 10.0 10.0 activation 40.0 "
                 "20.0 2.5 runtime 2.0 2.0 2.0 total 52.0 32.0 14.5 "
                 "stage 0 is the fullest of 16"));
-  EXPECT_THAT(flat(text_of(sample::estimate(sample::answer(8, 16, 8, 20)))),
+  EXPECT_THAT(flat(text_of(estimate(sample::answer(8, 16, 8, 20)))),
               HasSubstr("GiB stage 0 stage 1 stage 8 stage 15 parameter"));
   EXPECT_THAT(
-      flat(text_of(sample::estimate(sample::answer(8, 8, 16, 20)))),
+      flat(text_of(estimate(sample::answer(8, 8, 16, 20)))),
       HasSubstr("stage 0 stage 1 stage 2 stage 3 stage 4 stage 5 stage 6 stage 7 parameter"));
   EXPECT_THAT(flat(text_of(many_stages())), AllOf(HasSubstr("stage 0 stage 32 stage 63"),
                                                   HasSubstr("layers per stage 2 + 62 × 3 + 4"),
                                                   HasSubstr("--layers-per-stage 2,3,3,")));
 }
 
+TEST(TextReport, ShowsSmallModelsInSmallUnits) {
+  PlanAnswer small = sample::answer(1, 1, 1, 0.0123);
+  small.predicted.memory.stages[0] = {};
+  small.predicted.memory.stages[0][engine::MemoryUse::parameter] = 1.5 * 1024 * 1024;
+  small.predicted.memory.peak_bytes = 1.5 * 1024 * 1024;
+  small.predicted.tokens_per_second_per_gpu = 75280.4;
+  json answer = estimate(small);
+  answer["model"]["parameters"] = 875264;
+  const std::string text = flat(text_of(answer));
+  EXPECT_THAT(text, HasSubstr("(875,264 parameters, "));
+  EXPECT_THAT(text, HasSubstr("MiB stage 0 parameter 1.5 total 1.5"));
+  EXPECT_THAT(text, HasSubstr("~75,280 tokens/s per GPU"));
+}
+
 TEST(TextReport, GivesACommandThatAsksForThePlanAgain) {
-  std::string text = text_of(sample::train());
+  std::string text = text_of(train());
   EXPECT_THAT(text, HasSubstr(" \\\n"));
   text = flat(std::regex_replace(text, std::regex("\\\\\n"), " "));
   EXPECT_THAT(text,
@@ -218,7 +236,7 @@ TEST(TextReport, NamesModelsAndMachinesAsTheyWereGiven) {
       {"cluster", "", "./gpu.json with built-in profiles/systems/dgx-a100.json",
        "--gpu ./gpu.json "}};
   for (const auto& [part, name, origin, option] : cases) {
-    json answer = sample::train();
+    json answer = train();
     answer[part]["origin"] = origin;
     if (std::string(part) == "model") answer[part]["name"] = name;
     EXPECT_THAT(flat(text_of(answer)) + " ", HasSubstr(option));
@@ -296,7 +314,7 @@ TEST(TextReport, TellsThatALegalPlanDoesNotFit) {
   PlanAnswer answer = sample::answer(8, 16, 8, 20);
   answer.predicted.fits = false;
   answer.predicted.memory.peak_bytes = 81.6 * sample::kGiB;
-  const std::string text = flat(text_of(sample::estimate(answer)));
+  const std::string text = flat(text_of(estimate(answer)));
   EXPECT_THAT(text, HasSubstr("legal, but does not fit the memory of a GPU"));
   EXPECT_THAT(text, HasSubstr("10.6 GiB are missing"));  // 1.1 · 81.6 − 79.2
   EXPECT_THAT(text, HasSubstr("autotune explain AT0201"));
@@ -329,8 +347,8 @@ TEST(TextReport, ColorsOnlyWhenAskedAndTheSameText) {
 }
 
 TEST(TextReport, WideKeepsEveryColumn) {
-  const std::string narrow = text_of(sample::train(), {60, false, false, false});
-  const std::string wide = text_of(sample::train(), {60, false, false, true});
+  const std::string narrow = text_of(train(), {60, false, false, false});
+  const std::string wide = text_of(train(), {60, false, false, true});
   EXPECT_THAT(narrow, Not(HasSubstr("ZeRO\n")));
   EXPECT_THAT(wide, HasSubstr("recompute  ZeRO\n"));
 }
