@@ -179,8 +179,8 @@ TEST(HouseRules, HeadersAreGuarded) {
 
 TEST(HouseRules, FilesAndLinesAreShort) {
   constexpr size_t kMostLines = 400;
-  constexpr size_t kMostBytes =
-      160;  // 100 columns of UTF-8 and a little; raw strings may be longer
+  // 100 columns of UTF-8 and a little; raw strings may be longer.
+  constexpr size_t kMostBytes = 160;
   for (const Source& source : sources()) {
     EXPECT_LE(source.lines.size(), kMostLines) << source.path;
     for (const std::string& line : source.lines)
