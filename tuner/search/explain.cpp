@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "engine/base/units.h"
-#include "tuner/model/cost_model.h"
 #include "tuner/model/memory_model.h"
 
 namespace tuner {
@@ -36,27 +35,6 @@ std::pair<StepPart, double> largest_loss(const engine::Outcome& fast,
     if (loss > largest.second) largest = {part, loss};
   }
   return largest;
-}
-
-std::string_view plain_name(StepPart part) {
-  switch (part) {
-    case StepPart::gemm: return "matrix products";
-    case StepPart::attention: return "attention";
-    case StepPart::elementwise: return "memory-bound kernels";
-    case StepPart::launch: return "waiting for the host";
-    case StepPart::tensor_communication: return "tensor-parallel communication";
-    case StepPart::context_communication: return "context-parallel communication";
-    case StepPart::recompute: return "recomputation";
-    case StepPart::embedding_and_head: return "the embedding and head stages";
-    case StepPart::pipeline_communication: return "messages between pipeline stages";
-    case StepPart::micro_batch_overhead: return "fixed time of micro-batches";
-    case StepPart::bubble: return "the pipeline bubble";
-    case StepPart::data_communication: return "gradient reduction";
-    case StepPart::optimizer: return "the optimizer";
-    case StepPart::step_overhead: return "fixed time of a step";
-    case StepPart::stragglers: return "waiting for stragglers";
-  }
-  return "";
 }
 
 // "no SP: +6.1 % (1.2 s more elementwise)", or why it does not fit.
@@ -102,6 +80,27 @@ std::vector<int> gpu_counts_near(const Scenario& scenario) {
 }
 
 }  // namespace
+
+std::string_view plain_name(StepPart part) {
+  switch (part) {
+    case StepPart::gemm: return "matrix products";
+    case StepPart::attention: return "attention";
+    case StepPart::elementwise: return "memory-bound kernels";
+    case StepPart::launch: return "waiting for the host";
+    case StepPart::tensor_communication: return "tensor-parallel communication";
+    case StepPart::context_communication: return "context-parallel communication";
+    case StepPart::recompute: return "recomputation";
+    case StepPart::embedding_and_head: return "the embedding and head stages";
+    case StepPart::pipeline_communication: return "messages between pipeline stages";
+    case StepPart::micro_batch_overhead: return "fixed time of micro-batches";
+    case StepPart::bubble: return "the pipeline bubble";
+    case StepPart::data_communication: return "gradient reduction";
+    case StepPart::optimizer: return "the optimizer";
+    case StepPart::step_overhead: return "fixed time of a step";
+    case StepPart::stragglers: return "waiting for stragglers";
+  }
+  return "";
+}
 
 std::string difference(const ParallelPlan& plan, const ParallelPlan& other) {
   std::vector<std::string> parts;

@@ -21,6 +21,7 @@ Json stack_json(const Scenario& scenario) {
   return {{"name", scenario.stack.name},
           {"title", scenario.stack.title},
           {"origin", scenario.stack.origin},
+          {"vocab_multiple", scenario.stack.vocab_multiple},
           {"memory_error", scenario.stack.memory_error},
           {"residual_sigma", scenario.rates.residual_sigma},
           {"rates_origin", scenario.rates.origin}};
