@@ -76,7 +76,7 @@ Json parse_json(std::string_view text, const std::string& source) {
   check_depth(text, source);
   try {
     return Json::parse(without_non_finite(text));
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {
     std::string what = error.what();
     if (const size_t at = what.find("] "); at != std::string::npos) what = what.substr(at + 2);
     throw InputError(fmt::format("{}: not valid JSON: {}", source, what.substr(0, 200)));

@@ -267,7 +267,7 @@ double CostModel::sharded_layer_extra(const MicroBatchCost& cost, const Parallel
     return (members - 1) / members * bytes * parameters / rate + start;
   };
   const double gather = plan.zero >= 3 ? transfer(engine::storage_bytes(precision)) : 0;
-  const double scatter = transfer(scenario_->stack.state(precision).gradient);
+  const double scatter = transfer(scenario_->stack.gradient_message(precision));
   auto added = [&](double compute, double communication) {
     return std::max(compute, communication) +
            (1 - rates.shard_hidden) * std::min(compute, communication) - compute;
@@ -281,7 +281,7 @@ double CostModel::data_cost(const MicroBatchCost& cost, const ParallelPlan& plan
   if (members == 1) return 0;
   const Stack& stack = scenario_->stack;
   const engine::Precision precision = scenario_->workload.precision;
-  const double gradient = stack.state(precision).gradient;
+  const double gradient = stack.gradient_message(precision);
   const double weight = engine::storage_bytes(precision);
   const bool every_micro_batch = plan.zero >= 3 || (plan.zero == 2 && stack.reduces_every_micro_batch);
   const double rate = operators_.data_bandwidth(members, plan.tp);

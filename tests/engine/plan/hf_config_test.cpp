@@ -361,10 +361,11 @@ TEST(HfConfig, HostileMembersNeverCrashNorOverflow) {
   EXPECT_GT(sound, 1000);
 }
 
-TEST(HfConfig, TruncatedFilesAreOneClearError) {
+TEST(HfConfig, BrokenFilesAreOneClearError) {
   const std::string text = Json::parse(kLlama).dump();
   for (size_t size = 0; size < text.size(); ++size)
     EXPECT_THAT(error_of(text.substr(0, size)), HasSubstr("not valid JSON")) << size;
+  EXPECT_THAT(error_of(R"({"hidden_size": 1e999})"), HasSubstr("not valid JSON"));
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += "{\"text_config\":";
   EXPECT_THAT(error_of(deep), HasSubstr("nested deeper"));
