@@ -6,7 +6,7 @@
 
 #include "engine/base/units.h"
 #include "tuner/report/phrases.h"
-#include "tuner/space/rules.h"
+#include "tuner/space/codes.h"
 
 namespace tuner {
 
