@@ -82,9 +82,7 @@ std::vector<LayerLayout> layer_layouts(const Stack& stack, int64_t model_layers,
     layouts.push_back({1, {}, layers / pp});
   else if (stack.uneven_stages && pp > 1)
     add_uneven(layouts, layers, pp);
-  const bool interleaves =
-      stack.interleaving && pp > (stack.interleaving_needs_three_stages ? 2 : 1);
-  for (int vpp = 2; interleaves && vpp <= (layers + pp - 1) / pp; ++vpp) {
+  for (int vpp = 2; can_interleave(stack, pp) && vpp <= (layers + pp - 1) / pp; ++vpp) {
     if (layers % (pp * vpp) == 0)
       layouts.push_back({vpp, {}, layers / (pp * vpp)});
     else if (stack.uneven_stages)
@@ -105,15 +103,17 @@ std::vector<LayerLayout> SearchSpace::allowed_layouts(int pp) const {
   const int layers = static_cast<int>(scenario_->model.layers);
   std::vector<LayerLayout> allowed;
   if (const auto& given = restrictions_.layers_per_stage; !given.empty()) {
-    if (static_cast<int>(given.size()) != pp) return allowed;
+    if (static_cast<int>(given.size()) != pp || (pp > 1 && !scenario_->stack.pipeline_parallel))
+      return allowed;
     ParallelPlan plan;
     plan.pp = pp;
     plan.layers_per_stage = given;
+    plan = normalized(*scenario_, plan);
     const int longest = *std::max_element(given.begin(), given.end());
-    for (int vpp = 1; vpp <= longest; ++vpp) {
+    for (int vpp = 1; vpp <= (can_interleave(scenario_->stack, pp) ? longest : 1); ++vpp) {
       plan.vpp = vpp;
       if (allows(restrictions_.vpp, vpp) && layers_are_legal(*scenario_, plan))
-        allowed.push_back({vpp, given, (longest + vpp - 1) / vpp});
+        allowed.push_back({vpp, plan.layers_per_stage, (longest + vpp - 1) / vpp});
     }
     return allowed;
   }
@@ -139,14 +139,23 @@ std::vector<Recompute> SearchSpace::recompute_choices(int chunk_layers) const {
   choices.push_back({Recompute::Mode::full, 0});
   for (int layers = 1; stack.partial_recompute && layers < chunk_layers; ++layers)
     choices.push_back({Recompute::Mode::full, layers});
-  std::erase_if(choices, [&](const Recompute& r) { return !allows(restrictions_.recompute, r); });
+  const bool core_is_fused = scenario_->workload.attention == engine::AttentionKind::flash;
+  auto same = [&](const Recompute& asked, const Recompute& choice) {
+    if (asked.mode == Recompute::Mode::selective && core_is_fused) return choice == Recompute{};
+    if (asked.layers == chunk_layers) return choice == Recompute{Recompute::Mode::full, 0};
+    return asked == choice;
+  };
+  const auto& allowed = restrictions_.recompute;
+  std::erase_if(choices, [&](const Recompute& choice) {
+    return !allowed.empty() && std::none_of(allowed.begin(), allowed.end(),
+                                            [&](const auto& asked) { return same(asked, choice); });
+  });
   return choices;
 }
 
 std::vector<int> SearchSpace::zero_choices(int pp, int ranks) const {
-  const Stack& stack = scenario_->stack;
-  if (ranks == 1) return allows(restrictions_.zero, 0) ? std::vector{0} : std::vector<int>{};
-  std::vector<int> choices = pp > 1 ? stack.zero_with_pipeline : stack.zero;
+  if (ranks == 1) return {0};
+  std::vector<int> choices = legal_zero(scenario_->stack, pp);
   std::erase_if(choices, [&](int zero) { return !allows(restrictions_.zero, zero); });
   return choices;
 }
@@ -249,6 +258,7 @@ SpaceCounts SearchSpace::for_each(const Visitor& enter, const Visitor& visit) co
         for (const GridChoice& grid : group.grids) visit_grid(plan, grid, visit, counts);
       }
   }
+  std::erase_if(counts.rejected, [](const auto& rule) { return rule.second == 0; });
   counts.candidates = counts.legal;
   for (const auto& [code, count] : counts.rejected) counts.candidates += count;
   return counts;
