@@ -2,10 +2,11 @@
 #pragma once
 #include <algorithm>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
-#include "engine/plan/parallel_plan.h"
+#include "engine/plan/outcome.h"
 #include "tuner/model/presets.h"
 #include "tuner/model/rates.h"
 #include "tuner/model/scenario.h"
@@ -22,6 +23,10 @@ struct Request {
   std::optional<engine::Precision> precision = {};  // default: the first of bf16, fp16, f32 that runs
   std::optional<engine::AttentionKind> attention = {};  // default: the stack's
 };
+
+inline void PrintTo(const Request& request, std::ostream* out) {
+  *out << request.model << " on " << request.gpus << " " << request.gpu << " by " << request.stack;
+}
 
 inline engine::Precision precision_of(const tuner::Scenario& scenario) {
   using engine::Precision;

@@ -108,9 +108,10 @@ double Operators::attention_backward_factor() const {
 double Operators::tensor_bus(int ranks, const BusBandwidth& table) const {
   const Interconnect& link = scenario_->cluster.interconnect;
   const Rates& rates = scenario_->rates;
+  const double network = link.nic_bytes_per_second * rates.tensor_network_efficiency;
+  if (link.domain_gpus == 1) return network;
   const double inside = table.at(std::min(ranks, link.domain_gpus)) * rates.tensor_bus_factor;
-  if (ranks <= link.domain_gpus) return inside;
-  return std::min(inside, link.nic_bytes_per_second * rates.tensor_network_efficiency);
+  return ranks <= link.domain_gpus ? inside : std::min(inside, network);
 }
 
 double Operators::tensor_start(int ranks) const {

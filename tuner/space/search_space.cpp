@@ -175,6 +175,35 @@ int64_t SearchSpace::plans_of(int pp, int ranks, const std::vector<LayerLayout>&
   return plans * static_cast<int64_t>(zero_choices(pp, ranks).size());
 }
 
+std::vector<int> SearchSpace::usable_gpu_counts() const {
+  const Interconnect& links = scenario_->cluster.interconnect;
+  const int64_t most = links.nic_bytes_per_second > 0 ? 1'000'000 : links.domain_gpus;
+  auto fits = [&](const std::vector<int>& allowed, int64_t degree) {
+    return degree <= most && allows(allowed, static_cast<int>(degree));
+  };
+  std::set<int64_t> axes, stages, replicas;  // tp · cp, pp, dp
+  const std::vector<int64_t> contexts = scenario_->stack.context_parallel
+                                            ? divisors(scenario_->workload.seq)
+                                            : std::vector<int64_t>{1};
+  for (const int64_t tp : divisors(scenario_->model.heads))
+    for (const int64_t cp : contexts)
+      if (tp * cp <= most && fits(restrictions_.tp, tp) && fits(restrictions_.cp, cp) &&
+          rejected_by(static_cast<int>(tp), static_cast<int>(cp)).empty())
+        axes.insert(tp * cp);
+  for (int pp = 1; pp <= scenario_->model.layers; ++pp)
+    if (fits(restrictions_.pp, pp) && !allowed_layouts(pp).empty()) stages.insert(pp);
+  for (const int64_t mbs : micro_batch_sizes_)
+    for (const int64_t dp : divisors(scenario_->workload.gbs / mbs))
+      if (fits(restrictions_.dp, dp)) replicas.insert(dp);
+
+  std::set<int> counts;
+  for (const int64_t axis : axes)
+    for (const int64_t pp : stages)
+      for (const int64_t dp : replicas)
+        if (axis * pp * dp <= most) counts.insert(static_cast<int>(axis * pp * dp));
+  return {counts.begin(), counts.end()};
+}
+
 std::vector<SearchSpace::Group> SearchSpace::groups(SpaceCounts& counts) const {
   const int gpus = scenario_->cluster.gpus;
   const int layers = static_cast<int>(scenario_->model.layers);

@@ -52,6 +52,10 @@ class SearchSpace {
   // Plans outside the restrictions are not counted.
   SpaceCounts for_each(const Visitor& enter, const Visitor& visit) const;
 
+  // Numbers of GPUs, ascending, that the degrees of some plan multiply to, whatever the scenario's own
+  // number is; at most a million, and without a network what is linked.
+  std::vector<int> usable_gpu_counts() const;
+
  private:
   struct GridChoice {
     int pp = 1, dp = 1;

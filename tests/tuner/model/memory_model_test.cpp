@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "engine/plan/schedule.h"
 #include "tests/support/scenarios.h"
 #include "tuner/space/search_space.h"
@@ -150,9 +148,8 @@ TEST(MemoryModel, InterleavedStagesHoldMoreChunks) {
 
 // With groups of other sizes than the pipeline's, too.
 TEST(MemoryModel, EmbeddingMasksFollowTheSchedule) {
-  Scenario s = small_gpt(24);
+  Scenario s = small_gpt(144);
   s.stack = find_stack("megatron-core");
-  s.model.dropout = true;
   for (const int pp : {2, 3, 4})
     for (const int vpp : {2, 3, 4})
       for (int64_t m = pp; m <= 7 * pp; ++m) {
@@ -160,7 +157,7 @@ TEST(MemoryModel, EmbeddingMasksFollowTheSchedule) {
         const MemoryModel memory(s);
         const RankMemory rank = memory.rank_memory(plan);
         const double chunks =
-            static_cast<double>(engine::most_in_flight({pp, vpp, m}, 0)) * 24 / (pp * vpp);
+            static_cast<double>(engine::most_in_flight({pp, vpp, m}, 0)) * 144 / (pp * vpp);
         EXPECT_DOUBLE_EQ(memory.evaluate(plan).stages[0][MemoryUse::activation],
                          chunks * rank.saved_none +
                              first_chunks_alive({pp, vpp, m}) * rank.embedding_saved)
@@ -279,31 +276,32 @@ TEST_P(PeakOfEveryPlan, EqualsTheFullAccount) {
   const MemoryModel memory(s);
   const SearchSpace space(s, {});
   RankMemory rank;
-  int64_t seen = 0, checked = 0, unequal = 0;
-  std::map<std::string, std::pair<int, double>> sharded;  // by plan without its ZeRO stage
+  const auto ignore = [](const ParallelPlan&) {};
+  const int64_t stride = space.for_each(ignore, ignore).legal / 2000 | 1;
+  int64_t seen = 0, checked = 0;
   space.for_each([&](const ParallelPlan& group) { rank = memory.rank_memory(group); },
                  [&](const ParallelPlan& plan) {
-                   if (++seen % 61 != 0) return;
+                   if (++seen % stride != 0) return;
                    ++checked;
                    const MemoryOutcome outcome = memory.evaluate(plan);
                    const double peak = memory.peak_bytes(rank, plan);
                    bool chunks_differ = false;
                    for (const int layers : plan.layers_per_stage)
                      chunks_differ |= layers % plan.vpp != 0;
-                   unequal += chunks_differ ? 1 : 0;
                    if (chunks_differ)
                      ASSERT_GE(peak, outcome.peak_bytes) << describe(plan);
                    else
                      ASSERT_DOUBLE_EQ(peak, outcome.peak_bytes) << describe(plan);
                    for (const StageMemory& stage : outcome.stages)
                      for (const double bytes : stage.bytes) ASSERT_GE(bytes, 0) << describe(plan);
-                   for (ParallelPlan less = plan; less.zero > 0 && less.zero < 3;) {
-                     --less.zero;
-                     ASSERT_GE(memory.evaluate(less).peak_bytes, outcome.peak_bytes)
-                         << describe(plan);
-                   }
+                   // ZeRO 3 also holds gathered layers.
+                   if (plan.zero == 0 || plan.zero == 3) return;
+                   ParallelPlan less = plan;
+                   --less.zero;
+                   ASSERT_GE(memory.evaluate(less).peak_bytes, outcome.peak_bytes)
+                       << describe(plan);
                  });
-  EXPECT_GT(checked, 20);
+  EXPECT_GT(checked, 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(

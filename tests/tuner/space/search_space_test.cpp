@@ -188,20 +188,29 @@ TEST_F(Restricted, Settings) {
          [](const auto& p) { return p.recompute.mode == Recompute::Mode::none; });
 }
 
+// On every stack, whatever it can do: no plan that breaks a rule, and equal shares are the plans of no
+// list at all.
 TEST_F(Restricted, LayersPerStage) {
-  scenario_ = scenario_for({.model = "gpt3-13b", .gpus = 16, .stack = "megatron-core", .gbs = 16});
-  const std::vector<int> list = {9, 10, 11, 10};
-  const World found = generated(scenario_, {.layers_per_stage = list});
-  EXPECT_GT(found.counts.legal, 0);
-  SearchSpace(scenario_, {.layers_per_stage = list})
-      .for_each([](const ParallelPlan&) {},
-                [&](const ParallelPlan& plan) {
-                  EXPECT_EQ(plan.layers_per_stage, list);
-                  EXPECT_EQ(violations(scenario_, plan).size(), 0U) << full_text(plan);
-                });
-  // Equal shares are the same plans as no list at all.
-  const World even = generated(scenario_, {.layers_per_stage = {10, 10, 10, 10}});
-  EXPECT_EQ(even.plans, generated(scenario_, {.pp = {4}}).plans);
+  const std::vector<int> uneven = {9, 10, 11, 10}, ends = {19, 21}, even = {10, 10, 10, 10};
+  for (const std::string& stack : stack_names()) {
+    scenario_ = scenario_for({.model = "gpt3-13b", .gpu = "h100-80gb", .gpus = 16, .stack = stack,
+                              .gbs = 16});
+    for (const std::vector<int>& list : {uneven, ends}) {
+      int64_t plans = 0;
+      SearchSpace(scenario_, {.layers_per_stage = list})
+          .for_each([](const ParallelPlan&) {},
+                    [&](const ParallelPlan& plan) {
+                      ++plans;
+                      EXPECT_EQ(plan.layers_per_stage, list);
+                      EXPECT_THAT(test_support::codes_of(violations(scenario_, plan)),
+                                  testing::IsEmpty())
+                          << stack << " " << full_text(plan);
+                    });
+      EXPECT_EQ(plans > 0, scenario_.stack.any_layers_per_stage) << stack;
+    }
+    EXPECT_EQ(generated(scenario_, {.layers_per_stage = even}).plans,
+              generated(scenario_, {.pp = {4}}).plans);
+  }
 }
 
 TEST_F(Restricted, NothingIsLeft) {
