@@ -52,7 +52,9 @@ TEST_P(SamplingTest, TopKAndTopPKeepWhatTheyPromise) {
   const auto nucleus = frequencies(logits, {1, 0, 0.8}, 200);
   EXPECT_EQ(nucleus.size(), 2u);
   EXPECT_EQ(nucleus.count(1) + nucleus.count(3), 2u);
-  EXPECT_EQ(frequencies(logits, {1, 1, 1}, 20).at(1), 1);
+  const auto one = frequencies(logits, {1, 1, 1}, 20);
+  EXPECT_EQ(one.size(), 1u);
+  EXPECT_EQ(one.count(1), 1u);
 }
 KERNEL_TESTS(SamplingTest);
 

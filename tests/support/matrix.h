@@ -57,7 +57,7 @@ class Matrix {
     return {type, values};
   }
   Matrix(const Matrix&) = default;
-  Matrix(Matrix&&) = default;
+  Matrix& operator=(const Matrix&) = default;
   ~Matrix() {
     for (int64_t r = 0; r < rows_; ++r)
       for (int64_t c = cols_; c < stride_; ++c) expect_sentinel(r, c);
