@@ -21,7 +21,7 @@ std::string state_tensor_name(const std::string& state, const std::string& weigh
 
 struct CheckpointFormat {
   StorageType weights = StorageType::f32;  // f32, bf16 or f64
-  std::vector<std::string> states;         // of the optimizer: "master", "mean", "square"
+  std::vector<std::string> states = {};    // of the optimizer: "master", "mean", "square"
   StorageType state = StorageType::f32;
   int64_t largest_file_bytes = 5'000'000'000;  // more tensors go into further files
 };

@@ -33,9 +33,9 @@ struct ParallelPlan {
   int zero = 0;     // 0 nothing sharded over dp · cp, 1 optimizer, 2 + gradients, 3 + parameters
   int64_t mbs = 1;  // micro-batch, sequences
   int64_t gbs = 1;  // global batch, sequences
-  Recompute recompute;
+  Recompute recompute = {};
   // Layers on each pipeline rank; empty = the same on all.
-  std::vector<int> layers_per_stage;
+  std::vector<int> layers_per_stage = {};
 
   int world() const { return dp * tp * pp * cp; }
   int64_t micro_batches() const { return gbs / (mbs * dp); }

@@ -41,7 +41,8 @@ Command check_train_command() {
   Command command{
       .words = "check train",
       .summary = "Name every rule that a plan breaks, and the nearest plans that work",
-      .description = "Degrees that are not given are 1; dp follows from the number of GPUs. "
+      .description = "Degrees that are not given are 1; dp follows from the number of GPUs, and ZeRO is the "
+                     "least stage of the stack. "
                      "`autotune explain CODE` documents a rule.",
       .examples = {{"check train --model llama-3.1-405b --gpus 128 --gpu h100-80gb --tp 8 --pp 8 --vpp 2",
                     "Layers that do not divide"},

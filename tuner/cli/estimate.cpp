@@ -24,7 +24,8 @@ Command estimate_train_command() {
   Command command{
       .words = "estimate train",
       .summary = "Predict time and memory of one plan",
-      .description = "Degrees that are not given are 1; dp follows from the number of GPUs.",
+      .description = "Degrees that are not given are 1; dp follows from the number of GPUs, and ZeRO is the "
+                     "least stage of the stack.",
       .examples = {{"estimate train --model 175b --gpus 1024 --tp 8 --pp 16 --vpp 6 --sp --zero 1 "
                     "--recompute selective",
                     "GPT-3 175B as published in 2022"},

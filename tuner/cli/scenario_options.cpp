@@ -143,6 +143,12 @@ void set_workload(const Arguments& arguments, ScenarioAnswer& answer) {
     taken(fmt::format("{} attention (the stack's)", name_of(work.attention)));
 }
 
+// What a plan shards when nobody says: nothing, or the least that the stack can.
+int least_zero(const Stack& stack, int pp) {
+  const std::vector<int>& legal = legal_zero(stack, pp);
+  return legal.empty() ? 0 : *std::min_element(legal.begin(), legal.end());
+}
+
 template <class To>
 std::vector<To> converted(const std::vector<int64_t>& values) {
   return {values.begin(), values.end()};
@@ -272,7 +278,7 @@ ParallelPlan plan_of(const Arguments& arguments, const Scenario& scenario) {
   plan.pp = degree("--pp");
   plan.vpp = degree("--vpp");
   plan.cp = degree("--cp");
-  plan.zero = degree("--zero", 0);
+  plan.zero = degree("--zero", least_zero(scenario.stack, plan.pp));
   plan.mbs = arguments.integer("--mbs").value_or(1);
   plan.gbs = scenario.workload.gbs;
   plan.sp = arguments.toggle("--sp").value_or(false);

@@ -25,8 +25,10 @@ PipelineShape shape_of(const ParallelPlan& plan) {
 // Micro-batches whose first chunk a rank of the first stage holds at once.
 int64_t first_chunk_in_flight(const PipelineShape& shape) {
   if (shape.chunks == 1) return engine::most_in_flight(shape, 0);
-  // Its first backward pass comes after the second group has gone through it.
-  return std::min(shape.micro_batches, 2 * engine::interleave_group(shape));
+  // Just before the first chunk's first backward pass: a whole group, and what has begun of the next.
+  const int64_t group = engine::interleave_group(shape);
+  const int64_t next = std::min(group, (shape.chunks - 2) * group + 2 * shape.stages - 1);
+  return std::min(shape.micro_batches, group + next);
 }
 
 }  // namespace
@@ -160,7 +162,8 @@ double MemoryModel::exact_activation(const RankMemory& rank, const ParallelPlan&
                                      int stage) const {
   const engine::Partition partition(plan, scenario_->model.layers);
   double held = 0, most = 0;
-  for (const engine::PipelineStep& step : engine::make_schedule(shape_of(plan), stage)) {
+  const PipelineShape shape = engine::shortened(shape_of(plan), 3);
+  for (const engine::PipelineStep& step : engine::make_schedule(shape, stage)) {
     const double bytes = saved_chunk_bytes(rank, plan.recompute,
                                            partition.chunk(stage, step.chunk).count);
     held += step.kind == engine::PipelineStep::Kind::forward ? bytes : -bytes;

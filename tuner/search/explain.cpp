@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "engine/base/units.h"
 #include "tuner/model/memory_model.h"
@@ -61,22 +63,32 @@ std::string compare_best(const Recommendation& r, std::string_view label,
   return found.smallest ? compare(r, label, found.smallest->plan) : std::string{};
 }
 
-// Numbers of GPUs to try around `gpus`, nearest first: steps of one GPU, of a node, and doublings.
-std::vector<int> gpu_counts_near(const Scenario& scenario) {
-  const int gpus = scenario.cluster.gpus, node = scenario.cluster.gpus_per_node();
-  std::vector<int> counts;
-  for (int step = 1; step <= 32; ++step)
-    for (const int count : {gpus - step, gpus + step}) counts.push_back(count);
-  for (int nodes = 1; nodes <= 32; ++nodes)
-    for (const int count : {gpus / node * node - nodes * node, gpus / node * node + nodes * node})
-      counts.push_back(count);
-  for (int64_t count = int64_t{gpus} * 2; count <= 1'000'000 && count <= int64_t{gpus} * 64;
-       count *= 2)
-    counts.push_back(static_cast<int>(count));
-  std::erase_if(counts, [](int count) { return count < 1; });
+// Whether the states of the model alone, spread over all GPUs without a rest, could fit.
+bool states_may_fit(const Scenario& scenario, int gpus) {
+  const StateBytes& state = scenario.stack.state(scenario.workload.precision);
+  const double bytes = static_cast<double>(engine::parameter_count(scenario.model)) *
+                       (state.parameter + state.gradient + state.optimizer) / gpus;
+  return MemoryModel(scenario).fits(bytes + scenario.stack.runtime_bytes);
+}
+
+// The number of GPUs nearest to the scenario's for which a plan fits, with the fastest one.
+std::optional<std::pair<int, ParallelPlan>> nearest_gpus(const Scenario& scenario,
+                                                         const Restrictions& restrictions) {
+  constexpr int64_t kMostPlans = 20'000'000;  // a few seconds
+  const int gpus = scenario.cluster.gpus;
+  std::vector<int> counts = SearchSpace(scenario, restrictions).usable_gpu_counts();
   std::stable_sort(counts.begin(), counts.end(),
                    [&](int a, int b) { return std::abs(a - gpus) < std::abs(b - gpus); });
-  return counts;
+  Scenario other = scenario;
+  int64_t plans = 0;
+  for (const int count : counts) {
+    if (count == gpus || !states_may_fit(scenario, count)) continue;
+    other.cluster.gpus = count;
+    const SearchResult found = search_plans(other, restrictions);
+    if (found.fits > 0) return std::pair{count, found.finalists.front().plan};
+    if ((plans += found.counts.candidates) > kMostPlans) break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -168,16 +180,9 @@ std::vector<std::string> remedies(const Scenario& scenario, const Restrictions& 
                                       describe(free.finalists.front().plan),
                                       format_seconds(free.finalists.front().step_seconds)));
   }
-  for (const int gpus : gpu_counts_near(scenario)) {
-    Scenario other = scenario;
-    other.cluster.gpus = gpus;
-    const SearchResult found = search_plans(other, restrictions);
-    if (found.finalists.empty()) continue;
+  if (const auto near = nearest_gpus(scenario, restrictions))
     sentences.push_back(fmt::format("the nearest number of GPUs that works is {}: {}",
-                                    engine::format_grouped(gpus),
-                                    describe(found.finalists.front().plan)));
-    break;
-  }
+                                    engine::format_grouped(near->first), describe(near->second)));
   return sentences;
 }
 

@@ -154,7 +154,6 @@ std::optional<ParallelPlan> baseline_plan(const Scenario& scenario) {
   ParallelPlan plan;
   plan.gbs = scenario.workload.gbs;
   plan.recompute = {Recompute::Mode::full, 0};
-  plan.tp = 1;
   for (int tp = 2; tp <= scenario.cluster.gpus_per_node(); tp *= 2) {
     ParallelPlan wider = plan;
     wider.tp = tp;
@@ -165,6 +164,8 @@ std::optional<ParallelPlan> baseline_plan(const Scenario& scenario) {
   for (const int64_t pp : divisors(scenario.cluster.gpus / plan.tp)) {
     plan.pp = static_cast<int>(pp);
     plan.dp = scenario.cluster.gpus / plan.tp / plan.pp;
+    const std::vector<int>& sharding = legal_zero(scenario.stack, plan.pp);
+    plan.zero = plan.dp == 1 || sharding.empty() ? 0 : *std::ranges::min_element(sharding);
     for (const LayerLayout& layout : layer_layouts(scenario.stack, scenario.model.layers, plan.pp)) {
       plan.layers_per_stage = layout.layers_per_stage;
       if (layout.vpp == 1 && violations(scenario, plan).empty() &&

@@ -73,8 +73,9 @@ struct CheckAnswer {
 CheckAnswer check_plan(const Scenario& scenario, const engine::ParallelPlan& plan,
                        const FrameworkOptions& options, int nearest);
 
-// The plan people ran in 2021 (full recomputation, no SP, vpp 1, ZeRO 0, mbs 1, tp the largest power of
-// two in the node that divides the heads, the smallest pp that then fits); nullopt where none fits.
+// The plan people ran in 2021 (full recomputation, no SP, vpp 1, ZeRO 0 or the least that the stack
+// has, mbs 1, tp the largest power of two in the node that divides the heads, the smallest pp that
+// then fits); nullopt where none fits.
 std::optional<engine::ParallelPlan> baseline_plan(const Scenario& scenario);
 
 // autotune.train/1.

@@ -54,6 +54,13 @@ bool kv_heads_shared(const Scenario& scenario, int tp) {
   return kv % tp == 0 || (scenario.stack.kv_head_replication && tp % kv == 0);
 }
 
+// Layers of the longest chunk of a stage; 0 where the layers are not placed.
+int longest_chunk(const Scenario& scenario, const ParallelPlan& plan) {
+  if (!layers_are_legal(scenario, plan)) return 0;
+  const std::vector<int> shares = engine::layers_per_stage(plan, scenario.model.layers);
+  return (*std::max_element(shares.begin(), shares.end()) + plan.vpp - 1) / plan.vpp;
+}
+
 std::vector<int64_t> legal_tp(const Scenario& scenario) {
   std::vector<int64_t> legal;
   for (const int64_t tp : divisors(scenario.model.heads)) {
@@ -99,23 +106,34 @@ class Checker {
   }
 
   void world() {
-    const int64_t ranks = int64_t{p_.tp} * p_.pp * p_.cp * p_.dp;
-    if (ranks == s_.cluster.gpus) return;
     const int64_t model_parallel = int64_t{p_.tp} * p_.pp * p_.cp;
+    // A double: four degrees of a million are no integer of 64 bits.
+    const double ranks = static_cast<double>(model_parallel) * p_.dp;
+    if (ranks == s_.cluster.gpus) return;
     std::vector<std::string> near;
     if (s_.cluster.gpus % model_parallel == 0)
       near.push_back(fmt::format("dp {}", s_.cluster.gpus / model_parallel));
-    near.push_back(fmt::format("{} GPUs", ranks));
+    near.push_back(fmt::format("{:.0f} GPUs", ranks));
     add("AT0101",
-        fmt::format("tp {} · pp {} · cp {} · dp {} = {} ranks, but the cluster has {} GPUs", p_.tp,
+        fmt::format("tp {} · pp {} · cp {} · dp {} = {:.0f} ranks, but the cluster has {} GPUs", p_.tp,
                     p_.pp, p_.cp, p_.dp, ranks, s_.cluster.gpus),
         near);
   }
 
   void tensor() {
-    const engine::ModelSpec& model = s_.model;
     if (p_.tp > 1 && !s_.stack.tensor_parallel)
-      return unsupported("AT0120", "tensor parallelism", "tp 1");
+      unsupported("AT0120", "tensor parallelism", "tp 1");
+    else
+      tensor_shares();
+    if (p_.sp && !s_.stack.sequence_parallel)
+      unsupported("AT0123", "sequence parallelism", "sp off");
+    if (p_.sp && p_.tp == 1)
+      add("AT0116", "sequence parallelism needs tp > 1; frameworks switch it off silently",
+          {"sp off"});
+  }
+
+  void tensor_shares() {
+    const engine::ModelSpec& model = s_.model;
     if (model.heads % p_.tp != 0)
       add("AT0102", fmt::format("{} attention heads cannot be divided by tp {}", model.heads, p_.tp),
           nearest("tp", p_.tp, legal_tp(s_)));
@@ -134,11 +152,6 @@ class Checker {
           fmt::format("vocabulary {} cannot be divided by tp {}, and this stack does not pad it",
                       model.vocab, p_.tp),
           nearest("tp", p_.tp, legal_tp(s_)));
-    if (p_.sp && !s_.stack.sequence_parallel)
-      unsupported("AT0123", "sequence parallelism", "sp off");
-    if (p_.sp && p_.tp == 1)
-      add("AT0116", "sequence parallelism needs tp > 1; frameworks switch it off silently",
-          {"sp off"});
   }
 
   void context() {
@@ -172,11 +185,24 @@ class Checker {
         near);
   }
 
-  std::string listed_layouts() const {
+  // Ways to place the layers on the plan's stages and chunks.
+  std::vector<std::string> layouts() const {
+    std::vector<std::string> texts;
     for (const LayerLayout& layout : layer_layouts(s_.stack, s_.model.layers, p_.pp))
-      if (layout.vpp == p_.vpp && !layout.layers_per_stage.empty())
-        return fmt::format("layers per stage {}", fmt::join(layout.layers_per_stage, ","));
-    return {};
+      if (layout.vpp == p_.vpp && texts.size() < 3)
+        texts.push_back(layout.layers_per_stage.empty()
+                            ? fmt::format("{} layers on every stage", s_.model.layers / p_.pp)
+                            : fmt::format("layers per stage {}",
+                                          fmt::join(layout.layers_per_stage, ",")));
+    return texts;
+  }
+
+  // Stages whose number divides the layers.
+  std::vector<std::string> stages() const {
+    std::vector<int64_t> legal;
+    for (int64_t pp = 1; pp <= s_.model.layers; ++pp)
+      if (s_.model.layers % (pp * p_.vpp) == 0 && (p_.vpp == 1 || pp > 1)) legal.push_back(pp);
+    return nearest("pp", p_.pp, std::move(legal));
   }
 
   void layers() {
@@ -187,13 +213,8 @@ class Checker {
     if (!p_.layers_per_stage.empty()) {
       const int64_t sum =
           std::accumulate(p_.layers_per_stage.begin(), p_.layers_per_stage.end(), int64_t{0});
-      std::vector<std::string> near;
-      for (const LayerLayout& layout : layer_layouts(s_.stack, layers, p_.pp))
-        if (layout.vpp == p_.vpp && near.size() < 3)
-          near.push_back(layout.layers_per_stage.empty()
-                             ? fmt::format("{} layers on every stage", layers / p_.pp)
-                             : fmt::format("layers per stage {}",
-                                           fmt::join(layout.layers_per_stage, ",")));
+      std::vector<std::string> near = layouts();
+      if (near.empty()) near = stages();
       return add("AT0114",
                  fmt::format("layers per stage {} ({} in all, {} stages) do not place the {} layers "
                              "of the model on {} stages of {} chunks as {} can",
@@ -201,17 +222,15 @@ class Checker {
                              layers, p_.pp, p_.vpp, s_.stack.name),
                  near);
     }
-    std::vector<int64_t> legal;
-    for (int64_t pp = 1; pp <= layers; ++pp)
-      if (layers % (pp * p_.vpp) == 0 && (p_.vpp == 1 || pp > 1)) legal.push_back(pp);
-    std::vector<std::string> near = nearest("pp", p_.pp, legal);
+    std::vector<std::string> near = stages();
     if (p_.vpp > 1 && layers % p_.pp == 0)
       for (std::string& text : nearest("vpp", p_.vpp, divisors(layers / p_.pp)))
         near.push_back(std::move(text));
-    if (const std::string uneven = listed_layouts(); !uneven.empty()) near.push_back(uneven);
+    if (const std::vector<std::string> uneven = layouts(); !uneven.empty())
+      near.push_back(uneven.front());
     add("AT0112",
         fmt::format("layers {} not divisible by pp{} = {}", layers, p_.vpp > 1 ? "·vpp" : "",
-                    p_.pp * p_.vpp),
+                    int64_t{p_.pp} * p_.vpp),
         near);
   }
 
@@ -221,7 +240,7 @@ class Checker {
       if (!s_.stack.interleaving) return unsupported("AT0124", "interleaving (vpp > 1)", "vpp 1");
       const int least = s_.stack.interleaving_needs_three_stages ? 3 : 2;
       if (p_.pp < least)
-        return add("AT0109",
+        add("AT0109",
                    fmt::format("interleaving needs pp ≥ {} in {}, not pp {}", least, s_.stack.name,
                                p_.pp),
                    {"vpp 1"});
@@ -252,10 +271,8 @@ class Checker {
     if (r.layers == 0) return;
     if (!s_.stack.partial_recompute)
       return unsupported("AT0126", "recomputation of only some layers", "recompute full");
-    if (!layers_are_legal(s_, p_)) return;
-    const std::vector<int> shares = engine::layers_per_stage(p_, s_.model.layers);
-    const int longest = (*std::max_element(shares.begin(), shares.end()) + p_.vpp - 1) / p_.vpp;
-    if (r.layers > longest)
+    const int longest = longest_chunk(s_, p_);
+    if (longest > 0 && r.layers > longest)
       add("AT0113",
           fmt::format("full:{} recomputes more layers than the {} of a stage chunk", r.layers,
                       longest),
@@ -263,8 +280,8 @@ class Checker {
   }
 
   void sharding() {
-    if (p_.zero == 0) return;
-    const std::vector<int>& legal = p_.pp > 1 ? s_.stack.zero_with_pipeline : s_.stack.zero;
+    if (p_.zero == 0 && p_.dp == 1 && p_.cp == 1) return;  // nothing to shard over
+    const std::vector<int>& legal = legal_zero(s_.stack, p_.pp);
     if (contains(legal, p_.zero)) return;
     std::vector<std::string> near;
     for (const int zero : legal) near.push_back(fmt::format("zero {}", zero));
@@ -285,7 +302,7 @@ class Checker {
           nearest("ep", p_.ep, divisors(experts)));
     if (experts > 0 && int64_t{p_.dp} * p_.cp % p_.ep != 0)
       add("AT0134",
-          fmt::format("ep {} does not divide the {} ranks of dp · cp", p_.ep, p_.dp * p_.cp),
+          fmt::format("ep {} does not divide the {} ranks of dp · cp", p_.ep, int64_t{p_.dp} * p_.cp),
           nearest("ep", p_.ep, divisors(std::gcd<int64_t>(experts, int64_t{p_.dp} * p_.cp))));
     if (experts > 0 && p_.tp > 1 && !p_.sp)
       add("AT0133", "a mixture of experts with tp > 1 needs sequence parallelism", {"sp on"});
@@ -314,7 +331,7 @@ class Checker {
 
 ParallelPlan normalized(const Scenario& scenario, ParallelPlan plan) {
   if (plan.tp == 1) plan.sp = false;
-  if (plan.dp * plan.cp == 1) plan.zero = 0;
+  if (plan.dp == 1 && plan.cp == 1) plan.zero = 0;
   if (plan.recompute.mode == Recompute::Mode::selective &&
       scenario.workload.attention == engine::AttentionKind::flash)
     plan.recompute = {};
@@ -323,10 +340,17 @@ ParallelPlan normalized(const Scenario& scenario, ParallelPlan plan) {
       std::all_of(shares.begin(), shares.end(), [&](int s) { return s == shares.front(); }) &&
       int64_t{shares.front()} * plan.pp == scenario.model.layers)
     plan.layers_per_stage.clear();
-  if (plan.recompute.layers > 0 && plan.layers_per_stage.empty() &&
-      int64_t{plan.recompute.layers} * plan.pp * plan.vpp == scenario.model.layers)
+  if (plan.recompute.layers > 0 && plan.recompute.layers == longest_chunk(scenario, plan))
     plan.recompute.layers = 0;
   return plan;
+}
+
+const std::vector<int>& legal_zero(const Stack& stack, int pp) {
+  return pp > 1 && stack.pipeline_parallel ? stack.zero_with_pipeline : stack.zero;
+}
+
+bool can_interleave(const Stack& stack, int pp) {
+  return stack.interleaving && pp >= (stack.interleaving_needs_three_stages ? 3 : 2);
 }
 
 std::string_view first_axis_violation(const Scenario& scenario, const ParallelPlan& plan) {

@@ -32,6 +32,9 @@ std::vector<engine::Violation> violations(const Scenario& scenario,
 std::string_view first_axis_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
 std::string_view sp_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
 std::string_view micro_batch_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
+// ZeRO stages of a stack for `pp` stages, and whether chunks can take turns on them.
+const std::vector<int>& legal_zero(const Stack& stack, int pp);
+bool can_interleave(const Stack& stack, int pp);
 bool layers_are_legal(const Scenario& scenario, const engine::ParallelPlan& plan);
 
 // Problems of the scenario itself, whatever the plan: precision, attention, sequence length, a model
