@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -51,15 +52,21 @@ class RowReader {
   bool empty(const std::string& name) const { return csv_.cell(row_, name).empty(); }
   const std::string& text(const std::string& name) const { return csv_.cell(row_, name); }
 
-  std::optional<int64_t> integer(const std::string& name) const {
-    const auto value = csv_.number(row_, name);
-    if (!value) return std::nullopt;
-    if (*value < 0 || *value > 1e9 || *value != std::floor(*value))
-      throw engine::InputError(fmt::format("{}: row {}: {} must be a whole number, not {}",
-                                           csv_.source(), out_.id, name, *value));
-    return static_cast<int64_t>(*value);
+  // A whole number, or the one in front of a remark ("50257 padded to …"), which counts as assumed.
+  std::optional<int64_t> integer(const std::string& name) {
+    const std::string& cell = text(name);
+    if (cell.empty()) return std::nullopt;
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    const bool whole =
+        error == std::errc{} && value >= 0 && value <= 1e9 && value == std::floor(value);
+    const bool remark = end != cell.data() + cell.size();
+    if (!whole || (remark && *end != ' '))
+      throw Skip{fmt::format("{} '{}' is no whole number", name, cell.substr(0, 40))};
+    if (remark) out_.assumed.push_back(name);
+    return static_cast<int64_t>(value);
   }
-  int64_t needed(const std::string& name) const {
+  int64_t needed(const std::string& name) {
     const auto value = integer(name);
     if (!value || *value < 1) throw Skip{fmt::format("{} is not stated", name)};
     return *value;
@@ -213,7 +220,9 @@ class RowReader {
       sizes = {*mbs};
     else
       out_.assumed.push_back("mbs");
-    const auto vpp = integer("vpp");
+    auto vpp = integer("vpp");
+    if (const auto layers = integer("vpp_layers_per_chunk"); !vpp && layers && *layers >= 1)
+      vpp = out_.scenario.model.layers / (plan.pp * *layers);
     const bool open = !(vpp && *vpp >= 1) && plan.pp > 1;
     if (open) out_.assumed.push_back("vpp");
     for (const int64_t mbs : sizes) {
