@@ -179,6 +179,7 @@ class RowReader {
     if (s.cluster.gpus % model_parallel != 0)
       throw Skip{fmt::format("{} GPUs are no multiple of tp · pp · cp = {}", s.cluster.gpus,
                              model_parallel)};
+    if (empty("num_gpus") && empty("dp")) throw Skip{"neither num_gpus nor dp is stated"};
     plan.dp = static_cast<int>(assumed("dp", s.cluster.gpus / model_parallel));
     if (plan.dp * model_parallel != s.cluster.gpus)
       throw Skip{fmt::format("dp {} · tp · pp · cp is {}, not {} GPUs", plan.dp,
@@ -308,6 +309,15 @@ void add_metrics(const CsvTable& csv, size_t row, const PublishedRow& read, Publ
     memory.metric = Metric::peak_bytes;
     memory.measured = *gib * engine::kGiB;
     memory.last_stage = csv.cell(row, "notes").find("last PP stage") != std::string::npos;
+    any = true;
+  }
+  // What the driver reports, context and libraries included.
+  if (const auto printed = positive(csv, row, "other_mem_value");
+      printed && csv.cell(row, "other_mem_kind").starts_with("nvidia-smi")) {
+    out.rows.push_back(read);
+    out.rows.back().metric = Metric::peak_bytes;
+    out.rows.back().measured = *printed * engine::kGiB;
+    out.rows.back().allocator_bytes = false;
     any = true;
   }
   if (!any) out.skipped.push_back({read.id, "no step time and no peak memory"});
