@@ -81,10 +81,12 @@ TEST(Recommendation, Gpt3Of175BOn1024GPUs) {
   const std::vector<ParallelPlan> plans = best_and_runners_up(r);
   EXPECT_TRUE(has(plans, 8, Mode::none));
   EXPECT_TRUE(has(plans, 4, Mode::selective));
-  for (const RunnerUp& runner_up : r.runners_up)
-    if (runner_up.answer.plan.tp <= 8 && runner_up.answer.plan.recompute.mode != Mode::full &&
-        has({runner_up.answer.plan}, 8, Mode::none) + has({runner_up.answer.plan}, 4, Mode::selective))
-      EXPECT_LT(runner_up.slower, 0.08);
+  for (const RunnerUp& runner_up : r.runners_up) {
+    const std::vector<ParallelPlan> one{runner_up.answer.plan};
+    if (has(one, 8, Mode::none) || has(one, 4, Mode::selective)) {
+      EXPECT_LT(runner_up.slower, 0.08) << "they lie within a few percent";
+    }
+  }
   ASSERT_TRUE(r.baseline);
   EXPECT_EQ(r.baseline->plan.recompute, (Recompute{Mode::full, 0}));
   EXPECT_EQ(r.baseline->plan.tp, 8);
