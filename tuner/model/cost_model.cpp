@@ -258,13 +258,12 @@ double CostModel::pipeline_cost(const MicroBatchCost& cost, const ParallelPlan& 
 // micro-batch (ZeRO 2 and 3) add to it.
 double CostModel::sharded_layer_extra(const MicroBatchCost& cost, const ParallelPlan& plan) const {
   const Rates& rates = scenario_->rates;
-  const double members = static_cast<double>(plan.dp) * plan.cp;
-  const double rate = operators_.data_bandwidth(plan.dp * plan.cp, plan.tp);
+  const int members = plan.dp * plan.cp;
   const double parameters = static_cast<double>(cost.parameters.layer);
   const engine::Precision precision = scenario_->workload.precision;
   const double start = rates.shard_start_seconds * std::log2(members);
   auto transfer = [&](double bytes) {
-    return (members - 1) / members * bytes * parameters / rate + start;
+    return operators_.data_pass(members, plan.tp, bytes * parameters) + start;
   };
   const double gather = plan.zero >= 3 ? transfer(engine::storage_bytes(precision)) : 0;
   const double scatter = transfer(scenario_->stack.gradient_message(precision));
@@ -283,17 +282,19 @@ double CostModel::data_cost(const MicroBatchCost& cost, const ParallelPlan& plan
   const engine::Precision precision = scenario_->workload.precision;
   const double gradient = stack.gradient_message(precision);
   const double weight = engine::storage_bytes(precision);
-  const bool every_micro_batch = plan.zero >= 3 || (plan.zero == 2 && stack.reduces_every_micro_batch);
-  const double rate = operators_.data_bandwidth(members, plan.tp);
-  const double share = (members - 1.0) / members / rate * stage_parameters;
+  auto pass = [&](double bytes) {
+    return operators_.data_pass(members, plan.tp, bytes * stage_parameters);
+  };
+  const bool every_micro_batch =
+      plan.zero >= 3 || (plan.zero == 2 && plan.pp == 1 && stack.reduces_every_micro_batch);
   if (every_micro_batch) {
     const double layers =
         static_cast<double>(plan.micro_batches()) * stage_layers * sharded_layer_extra(cost, plan);
-    return layers + (plan.zero == 2 ? share * weight : 0);
+    return layers + (plan.zero == 2 ? pass(weight) : 0);
   }
   const double exposed =
       stack.overlaps_gradient_reduction ? 1 - scenario_->rates.gradient_hidden : 1;
-  return exposed * share * (plan.zero == 0 ? 2 * gradient : gradient + weight);
+  return exposed * pass(plan.zero == 0 ? 2 * gradient : gradient + weight);
 }
 
 StepParts CostModel::step(const MicroBatchCost& cost, const ParallelPlan& plan) const {

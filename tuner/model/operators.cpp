@@ -105,13 +105,20 @@ double Operators::attention_backward_factor() const {
              : 2;
 }
 
-double Operators::tensor_bus(int ranks, const BusBandwidth& table) const {
+double Operators::port() const {
   const Interconnect& link = scenario_->cluster.interconnect;
+  return link.nic_bytes_per_second / link.gpus_per_node;
+}
+
+double Operators::tensor_pass(int ranks, const BusBandwidth& table) const {
   const Rates& rates = scenario_->rates;
-  const double network = link.nic_bytes_per_second * rates.tensor_network_efficiency;
-  if (link.domain_gpus == 1) return network;
-  const double inside = table.at(std::min(ranks, link.domain_gpus)) * rates.tensor_bus_factor;
-  return ranks <= link.domain_gpus ? inside : std::min(inside, network);
+  const int together = std::min(ranks, scenario_->cluster.interconnect.domain_gpus);
+  const double inside =
+      together > 1 ? (together - 1.0) / together / (table.at(together) * rates.tensor_bus_factor) : 0;
+  const double domains = std::ceil(static_cast<double>(ranks) / together);
+  const double between = (domains - 1) / domains /
+                         (together * port() * rates.tensor_network_efficiency);
+  return domains > 1 ? std::max(inside, between) : inside;
 }
 
 double Operators::tensor_start(int ranks) const {
@@ -120,15 +127,13 @@ double Operators::tensor_start(int ranks) const {
 
 double Operators::tensor_all_reduce(int ranks, double bytes) const {
   if (ranks == 1) return 0;
-  return 2 * (ranks - 1.0) / ranks * bytes /
-             tensor_bus(ranks, scenario_->cluster.interconnect.all_reduce) +
+  return 2 * bytes * tensor_pass(ranks, scenario_->cluster.interconnect.all_reduce) +
          tensor_start(ranks);
 }
 
 double Operators::tensor_shard(int ranks, double bytes) const {
   if (ranks == 1) return 0;
-  return (ranks - 1.0) / ranks * bytes /
-             tensor_bus(ranks, scenario_->cluster.interconnect.shard) +
+  return bytes * tensor_pass(ranks, scenario_->cluster.interconnect.shard) +
          tensor_start(ranks) * scenario_->rates.tensor_start_sharded_factor / 2;
 }
 
@@ -136,23 +141,20 @@ double Operators::pipeline_message(double bytes, int distance) const {
   const Interconnect& link = scenario_->cluster.interconnect;
   const Rates& rates = scenario_->rates;
   const bool inside = distance < link.domain_gpus;
-  const double port = link.nic_bytes_per_second / link.gpus_per_node;
   const double rate =
-      inside ? link.p2p_bytes_per_second : port * rates.pipeline_network_factor;
+      inside ? link.p2p_bytes_per_second : port() * rates.pipeline_network_factor;
   return bytes / rate + rates.pipeline_message_seconds;
 }
 
-double Operators::data_bandwidth(int members, int spacing) const {
+double Operators::data_pass(int members, int spacing, double bytes) const {
   const Interconnect& link = scenario_->cluster.interconnect;
-  // Members of one group that share a domain; groups of the domain share the node's network.
   const int together = std::clamp(link.domain_gpus / spacing, 1, members);
-  const double inside = together > 1 ? link.shard.at(together) : 1e30;
-  if (together >= members) return inside;
-  const double in_node = std::clamp(link.gpus_per_node / spacing, 1, members);
-  const double groups = link.gpus_per_node / in_node;
-  const double network =
-      link.nic_bytes_per_second / groups * scenario_->rates.data_network_efficiency;
-  return std::min(inside, network);
+  const double inside =
+      together > 1 ? (together - 1.0) / together * bytes / link.shard.at(together) : 0;
+  const double domains = std::ceil(static_cast<double>(members) / together);
+  if (domains <= 1) return inside;
+  const double network = together * port() * scenario_->rates.data_network_efficiency;
+  return std::max(inside, (domains - 1) / domains * bytes / network);
 }
 
 }  // namespace tuner

@@ -124,6 +124,12 @@ RatesTable RatesTable::from_json(const Json& json, const std::string& origin) {
   return table;
 }
 
+RatesTable RatesTable::with_priors() const {
+  RatesTable table = *this;
+  for (ScopedRate& entry : table.entries_) entry.value = entry.prior;
+  return table;
+}
+
 Json RatesTable::to_json(const Json& fit) const {
   Json json = Json::parse(text_);
   for (size_t i = 0; i < std::size(kFields); ++i)

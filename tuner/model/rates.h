@@ -89,6 +89,9 @@ class RatesTable {
   // The same document with the fitted values and an account of the fit.
   nlohmann::json to_json(const nlohmann::json& fit) const;
 
+  // The same table before any fit.
+  RatesTable with_priors() const;
+
   static const std::vector<std::string>& constant_names();
   // Prior standard deviation of the logarithm (of the odds for shares); 0 = not to be fitted.
   double sigma(int constant) const { return sigmas_[static_cast<size_t>(constant)]; }

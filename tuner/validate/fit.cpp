@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
 #include "engine/base/errors.h"
@@ -20,6 +21,7 @@ constexpr int kMostIterations = 30;
 // A row with the rates entries that apply to it and the plan that counts.
 struct FitRow {
   const PublishedRow* row;
+  std::unique_ptr<Scenario> scenario;  // its rates change while fitting; models keep its address
   engine::ParallelPlan plan;
   std::vector<size_t> applicable;
   double weight;
@@ -42,7 +44,7 @@ class Problem {
     std::set<size_t> used;
     for (const PublishedRow* row : rows) {
       const Scenario& s = row->scenario;
-      FitRow fit{row, predict_row(*row).plan,
+      FitRow fit{row, std::make_unique<Scenario>(s), predict_row(*row).plan,
                  table_.applicable(s.cluster, s.stack, s.workload.precision),
                  1 / std::sqrt(static_cast<double>(source_rows[row->source]))};
       for (const size_t entry : fit.applicable)
@@ -84,9 +86,8 @@ class Problem {
   }
 
   double log_error(const FitRow& fit) const {
-    Scenario scenario = fit.row->scenario;
-    scenario.rates = table_.resolve(fit.applicable);
-    const CostModel cost(scenario);
+    fit.scenario->rates = table_.resolve(fit.applicable);
+    const CostModel cost(*fit.scenario);
     return std::log(cost.step(cost.micro_batch_cost(fit.plan), fit.plan).total() /
                     fit.row->measured);
   }

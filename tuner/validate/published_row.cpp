@@ -66,8 +66,15 @@ ClusterSpec cluster_of(const std::string& gpu, int gpus, const std::string& inte
   ClusterSpec typical = find_cluster(gpu, gpus);
   const auto stated = stated_network(interconnect);
   if (!stated) return typical;
+  // Of systems with one rate the one whose fabric the text names.
   auto misses = [&](const ClusterSpec& cluster) {
-    return std::abs(std::log(std::max(1.0, cluster.interconnect.nic_bytes_per_second) / *stated));
+    const double rate =
+        std::abs(std::log(std::max(1.0, cluster.interconnect.nic_bytes_per_second) / *stated));
+    for (const char* fabric : {"Omni-Path", "EFA", "RoCE"})
+      if ((interconnect.find(fabric) != std::string::npos) !=
+          (cluster.interconnect.network.find(fabric) != std::string::npos))
+        return rate + 0.02;
+    return rate;
   };
   constexpr double kClose = 0.1;
   if (misses(typical) < kClose) return typical;
@@ -279,8 +286,9 @@ class RowReader {
     for (int vpp = kDeepest; vpp > 1; --vpp) {
       ParallelPlan other = plan;
       other.vpp = vpp;
-      if (s.stack.interleaving && s.model.layers % (int64_t{plan.pp} * vpp) == 0 &&
-          micro_batch_violation(s, other).empty())
+      const bool layers = s.model.layers % (int64_t{plan.pp} * vpp) == 0 ||
+                          (s.model.layers % plan.pp != 0 && !lighter_ends(plan.pp, vpp).empty());
+      if (s.stack.interleaving && layers && micro_batch_violation(s, other).empty())
         return vpp;
     }
     return 1;
@@ -290,20 +298,30 @@ class RowReader {
     const Scenario& s = out_.scenario;
     plan.vpp = vpp;
     if (s.model.layers % (int64_t{plan.pp} * vpp) != 0) {
-      // The row does not say which stages are lighter: the ends, as every framework does it.
-      Stack flexible = s.stack;
-      flexible.uneven_stages = flexible.interleaving = true;
-      flexible.pipeline_parallel = true;
-      flexible.interleaving_needs_three_stages = false;
-      std::vector<LayerLayout> layouts = layer_layouts(flexible, s.model.layers, plan.pp);
-      const auto same = std::find_if(layouts.begin(), layouts.end(), [&](const LayerLayout& l) {
-        return l.vpp == vpp && !l.layers_per_stage.empty();
-      });
-      if (same == layouts.end()) return;
-      plan.layers_per_stage = same->layers_per_stage;
+      plan.layers_per_stage = vpp == 1 ? balanced_layers(plan.pp) : lighter_ends(plan.pp, vpp);
+      if (plan.layers_per_stage.empty()) return;
     }
     if (vpp > 1 && engine::interleave_group({plan.pp, vpp, plan.micro_batches()}) == 0) return;
     out_.plans.push_back(normalized(s, plan));
+  }
+
+  // The row does not say which stages hold fewer layers: the ends do, which hold more beside them.
+  std::vector<int> balanced_layers(int pp) const {
+    const int layers = static_cast<int>(out_.scenario.model.layers);
+    if (layers < pp) return {};
+    std::vector<int> shares(static_cast<size_t>(pp), (layers + pp - 1) / pp);
+    int missing = shares.front() * pp - layers;
+    for (size_t i = 0; missing > 0; ++i, --missing)
+      --shares[i % 2 == 0 ? shares.size() - 1 - i / 2 : i / 2];
+    return shares;
+  }
+  std::vector<int> lighter_ends(int pp, int vpp) const {
+    Stack flexible = out_.scenario.stack;
+    flexible.uneven_stages = flexible.interleaving = flexible.pipeline_parallel = true;
+    flexible.interleaving_needs_three_stages = false;
+    for (LayerLayout& layout : layer_layouts(flexible, out_.scenario.model.layers, pp))
+      if (layout.vpp == vpp) return std::move(layout.layers_per_stage);
+    return {};
   }
 
   const CsvTable& csv_;
