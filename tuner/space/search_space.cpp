@@ -105,13 +105,13 @@ std::vector<LayerLayout> SearchSpace::allowed_layouts(int pp) const {
   if (const auto& given = restrictions_.layers_per_stage; !given.empty()) {
     if (static_cast<int>(given.size()) != pp || (pp > 1 && !scenario_->stack.pipeline_parallel))
       return allowed;
-    ParallelPlan plan;
-    plan.pp = pp;
-    plan.layers_per_stage = given;
-    plan = normalized(*scenario_, plan);
     const int longest = *std::max_element(given.begin(), given.end());
     for (int vpp = 1; vpp <= (can_interleave(scenario_->stack, pp) ? longest : 1); ++vpp) {
+      ParallelPlan plan;
+      plan.pp = pp;
       plan.vpp = vpp;
+      plan.layers_per_stage = given;
+      plan = normalized(*scenario_, plan);
       if (allows(restrictions_.vpp, vpp) && layers_are_legal(*scenario_, plan))
         allowed.push_back({vpp, plan.layers_per_stage, (longest + vpp - 1) / vpp});
     }
@@ -154,9 +154,10 @@ std::vector<Recompute> SearchSpace::recompute_choices(int chunk_layers) const {
 }
 
 std::vector<int> SearchSpace::zero_choices(int pp, int ranks) const {
-  if (ranks == 1) return {0};
   std::vector<int> choices = legal_zero(scenario_->stack, pp);
+  if (ranks == 1) choices.push_back(0);
   std::erase_if(choices, [&](int zero) { return !allows(restrictions_.zero, zero); });
+  if (ranks == 1 && !choices.empty()) choices = {0};  // nothing to shard over
   return choices;
 }
 
