@@ -322,6 +322,10 @@ TEST(Check, TellsTheMemoryAndNearPlansThatFit) {
     EXPECT_TRUE(near.predicted.fits && near.predicted.violations.empty());
     EXPECT_GT(near.predicted.step_seconds, 0);
   }
+  // They differ in kind, so that there is a choice: SP with selective recomputation is among them.
+  EXPECT_TRUE(std::ranges::any_of(answer.nearest, [](const PlanAnswer& near) {
+    return near.plan.sp && near.plan.recompute == kSelective;
+  }));
   // One change is enough: another mode of recomputation.
   EXPECT_EQ(answer.nearest[0].plan.pp, 8);
 }
