@@ -26,8 +26,7 @@ bool contains(const std::vector<int>& list, int value) {
 }
 
 // The three values nearest to `value` by ratio, as "NAME VALUE".
-std::vector<std::string> nearest(std::string_view name, int64_t value,
-                                 std::vector<int64_t> legal) {
+std::vector<std::string> nearest(std::string_view name, int64_t value, std::vector<int64_t> legal) {
   auto distance = [value](int64_t other) {
     return std::abs(std::log(static_cast<double>(std::max<int64_t>(other, 1)) /
                              static_cast<double>(std::max<int64_t>(value, 1))));
@@ -36,7 +35,8 @@ std::vector<std::string> nearest(std::string_view name, int64_t value,
                    [&](int64_t a, int64_t b) { return distance(a) < distance(b); });
   std::vector<std::string> text;
   for (const int64_t candidate : legal)
-    if (candidate != value && text.size() < 3) text.push_back(fmt::format("{} {}", name, candidate));
+    if (candidate != value && text.size() < 3)
+      text.push_back(fmt::format("{} {}", name, candidate));
   return text;
 }
 
@@ -115,8 +115,8 @@ class Checker {
       near.push_back(fmt::format("dp {}", s_.cluster.gpus / model_parallel));
     near.push_back(fmt::format("{:.0f} GPUs", ranks));
     add("AT0101",
-        fmt::format("tp {} · pp {} · cp {} · dp {} = {:.0f} ranks, but the cluster has {} GPUs", p_.tp,
-                    p_.pp, p_.cp, p_.dp, ranks, s_.cluster.gpus),
+        fmt::format("tp {} · pp {} · cp {} · dp {} = {:.0f} ranks, but the cluster has {} GPUs",
+                    p_.tp, p_.pp, p_.cp, p_.dp, ranks, s_.cluster.gpus),
         near);
   }
 
@@ -135,14 +135,14 @@ class Checker {
   void tensor_shares() {
     const engine::ModelSpec& model = s_.model;
     if (model.heads % p_.tp != 0)
-      add("AT0102", fmt::format("{} attention heads cannot be divided by tp {}", model.heads, p_.tp),
+      add("AT0102",
+          fmt::format("{} attention heads cannot be divided by tp {}", model.heads, p_.tp),
           nearest("tp", p_.tp, legal_tp(s_)));
     if (!kv_heads_shared(s_, p_.tp))
       add("AT0103",
           fmt::format("{} KV heads cannot be divided by tp {}{}", model.kv_heads, p_.tp,
-                      s_.stack.kv_head_replication
-                          ? ", nor replicated evenly"
-                          : ", and this stack does not replicate them"),
+                      s_.stack.kv_head_replication ? ", nor replicated evenly"
+                                                   : ", and this stack does not replicate them"),
           nearest("tp", p_.tp, legal_tp(s_)));
     if (model.ffn_hidden % p_.tp != 0)
       add("AT0107", fmt::format("MLP width {} cannot be divided by tp {}", model.ffn_hidden, p_.tp),
@@ -155,8 +155,9 @@ class Checker {
     const int64_t seq = s_.workload.seq;
     if (p_.cp > 1 && seq % (2 * p_.cp) != 0)
       add("AT0105",
-          fmt::format("sequence {} is no multiple of 2 · cp = {}: every context rank takes two blocks",
-                      seq, 2 * p_.cp),
+          fmt::format(
+              "sequence {} is no multiple of 2 · cp = {}: every context rank takes two blocks", seq,
+              2 * p_.cp),
           nearest("seq", seq, multiples_around(seq, 2 * p_.cp)));
     const int64_t factor = sequence_factor(p_);
     if (p_.sp && p_.tp > 1 && seq % factor != 0)
@@ -185,10 +186,10 @@ class Checker {
     std::vector<std::string> texts;
     for (const LayerLayout& layout : layer_layouts(s_.stack, s_.model.layers, p_.pp))
       if (layout.vpp == p_.vpp && texts.size() < 3)
-        texts.push_back(layout.layers_per_stage.empty()
-                            ? fmt::format("{} layers on every stage", s_.model.layers / p_.pp)
-                            : fmt::format("layers per stage {}",
-                                          fmt::join(layout.layers_per_stage, ",")));
+        texts.push_back(
+            layout.layers_per_stage.empty()
+                ? fmt::format("{} layers on every stage", s_.model.layers / p_.pp)
+                : fmt::format("layers per stage {}", fmt::join(layout.layers_per_stage, ",")));
     return texts;
   }
 
@@ -210,12 +211,13 @@ class Checker {
           std::accumulate(p_.layers_per_stage.begin(), p_.layers_per_stage.end(), int64_t{0});
       std::vector<std::string> near = layouts();
       if (near.empty()) near = stages();
-      return add("AT0114",
-                 fmt::format("layers per stage {} ({} in all, {} stages) do not place the {} layers "
-                             "of the model on {} stages of {} chunks as {} can",
-                             fmt::join(p_.layers_per_stage, ","), sum, p_.layers_per_stage.size(),
-                             layers, p_.pp, p_.vpp, s_.stack.name),
-                 near);
+      return add(
+          "AT0114",
+          fmt::format("layers per stage {} ({} in all, {} stages) do not place the {} layers "
+                      "of the model on {} stages of {} chunks as {} can",
+                      fmt::join(p_.layers_per_stage, ","), sum, p_.layers_per_stage.size(), layers,
+                      p_.pp, p_.vpp, s_.stack.name),
+          near);
     }
     std::vector<std::string> near = stages();
     if (p_.vpp > 1 && layers % p_.pp == 0)
@@ -236,9 +238,8 @@ class Checker {
       const int least = s_.stack.interleaving_needs_three_stages ? 3 : 2;
       if (p_.pp < least)
         add("AT0109",
-                   fmt::format("interleaving needs pp ≥ {} in {}, not pp {}", least, s_.stack.name,
-                               p_.pp),
-                   {"vpp 1"});
+            fmt::format("interleaving needs pp ≥ {} in {}, not pp {}", least, s_.stack.name, p_.pp),
+            {"vpp 1"});
     }
     if (m == 0 || p_.gbs % (p_.mbs * p_.dp) != 0) return;  // told as AT0104
     if (micro_batch_violation(s_, p_).empty()) return;
@@ -249,8 +250,9 @@ class Checker {
       near.push_back(fmt::format("gbs {}", count * share));
     if (p_.vpp > 1)
       add("AT0110",
-          fmt::format("interleaving runs micro-batches in groups of pp {}, but there are {} of them",
-                      p_.pp, m),
+          fmt::format(
+              "interleaving runs micro-batches in groups of pp {}, but there are {} of them", p_.pp,
+              m),
           near);
     else
       add("AT0111",
@@ -297,7 +299,8 @@ class Checker {
           nearest("ep", p_.ep, divisors(experts)));
     if (experts > 0 && int64_t{p_.dp} * p_.cp % p_.ep != 0)
       add("AT0134",
-          fmt::format("ep {} does not divide the {} ranks of dp · cp", p_.ep, int64_t{p_.dp} * p_.cp),
+          fmt::format("ep {} does not divide the {} ranks of dp · cp", p_.ep,
+                      int64_t{p_.dp} * p_.cp),
           nearest("ep", p_.ep, divisors(std::gcd<int64_t>(experts, int64_t{p_.dp} * p_.cp))));
     if (experts > 0 && p_.tp > 1 && !p_.sp)
       add("AT0133", "a mixture of experts with tp > 1 needs sequence parallelism", {"sp on"});
@@ -307,12 +310,12 @@ class Checker {
     const bool full = p_.recompute.mode == Recompute::Mode::full;
     if (options.distribute_saved_activations && (p_.tp == 1 || !full || p_.sp))
       add("AT0140",
-          "distribute-saved-activations needs tp > 1, full recomputation and no sequence parallelism",
+          "distribute-saved-activations needs tp > 1, full recomputation and no sequence "
+          "parallelism",
           {"drop --distribute-saved-activations"});
     if (options.tensor_overlap && !p_.sp)
       add("AT0141", "tp-comm-overlap needs sequence parallelism", {"sp on"});
-    if (options.offload_activations &&
-        (p_.pp > 1 || p_.recompute.mode != Recompute::Mode::none))
+    if (options.offload_activations && (p_.pp > 1 || p_.recompute.mode != Recompute::Mode::none))
       add("AT0142", "offloading of activations excludes a pipeline and recomputation",
           {"drop --offload-activations"});
   }
@@ -432,16 +435,16 @@ std::vector<Violation> scenario_violations(const Scenario& scenario) {
   }
   if (std::find(stack.precisions.begin(), stack.precisions.end(), work.precision) ==
       stack.precisions.end())
-    found.push_back({"AT0130",
-                     fmt::format("the stack {} does not train in {}", stack.name,
-                                 name_of(work.precision)),
-                     names(stack.precisions)});
+    found.push_back(
+        {"AT0130",
+         fmt::format("the stack {} does not train in {}", stack.name, name_of(work.precision)),
+         names(stack.precisions)});
   if (std::find(stack.attention.begin(), stack.attention.end(), work.attention) ==
       stack.attention.end())
-    found.push_back({"AT0131",
-                     fmt::format("the stack {} has no {} attention", stack.name,
-                                 name_of(work.attention)),
-                     names(stack.attention)});
+    found.push_back(
+        {"AT0131",
+         fmt::format("the stack {} has no {} attention", stack.name, name_of(work.attention)),
+         names(stack.attention)});
   return found;
 }
 

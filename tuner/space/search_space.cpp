@@ -133,8 +133,7 @@ std::string_view SearchSpace::rejected_by(int tp, int cp) const {
 std::vector<Recompute> SearchSpace::recompute_choices(int chunk_layers) const {
   const Stack& stack = scenario_->stack;
   std::vector<Recompute> choices{{Recompute::Mode::none, 0}};
-  if (stack.selective_recompute &&
-      scenario_->workload.attention == engine::AttentionKind::unfused)
+  if (stack.selective_recompute && scenario_->workload.attention == engine::AttentionKind::unfused)
     choices.push_back({Recompute::Mode::selective, 0});
   choices.push_back({Recompute::Mode::full, 0});
   for (int layers = 1; stack.partial_recompute && layers < chunk_layers; ++layers)
