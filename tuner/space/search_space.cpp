@@ -221,7 +221,8 @@ std::vector<SearchSpace::Group> SearchSpace::groups(SpaceCounts& counts) const {
         if (rest % pp != 0 || !allows(restrictions_.pp, pp)) continue;
         const int dp = rest / pp;
         const auto& shares = restrictions_.layers_per_stage;
-        if (!allows(restrictions_.dp, dp) || (!shares.empty() && std::ssize(shares) != pp)) continue;
+        if (!allows(restrictions_.dp, dp) || (!shares.empty() && std::ssize(shares) != pp))
+          continue;
         std::vector<LayerLayout> layouts = allowed_layouts(pp);
         if (!axis_code.empty() || layouts.empty()) {
           const std::vector<LayerLayout> one{{1, {}, std::max(1, layers / pp)}};

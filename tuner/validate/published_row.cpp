@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "engine/base/errors.h"
@@ -13,6 +12,7 @@
 #include "engine/plan/schedule.h"
 #include "tuner/space/rules.h"
 #include "tuner/space/search_space.h"
+#include "tuner/validate/published_cluster.h"
 
 namespace tuner {
 
@@ -25,72 +25,6 @@ namespace {
 struct Skip {
   std::string reason;
 };
-
-// Stacks that are not ours, by the one whose features are nearest.
-std::string nearest_stack(const std::string& key) {
-  const auto near = engine::did_you_mean(key, stack_names());
-  return near.empty() ? "megatron-core" : near.front();
-}
-
-// Rates of "8x400Gb/s", "4x Omni-Path 100Gb/s", "1600 Gbps" as bytes/s of a node; nothing where the
-// text states none.
-std::optional<double> stated_network(const std::string& text) {
-  const size_t unit = [&] {
-    for (const char* name : {"Gb/s", "Gbps", "Gb/Sec"})
-      if (const size_t at = text.rfind(name); at != std::string::npos) return at;
-    return std::string::npos;
-  }();
-  if (unit == std::string::npos || unit == 0) return std::nullopt;
-  size_t end = unit;
-  while (end > 0 && text[end - 1] == ' ') --end;
-  size_t begin = end;
-  while (begin > 0 && std::isdigit(static_cast<unsigned char>(text[begin - 1]))) --begin;
-  if (begin == end || end - begin > 6) return std::nullopt;
-  const double gigabits = std::stod(text.substr(begin, end - begin));
-  // A count of ports in front: the last "N x" or "Nx" before the rate.
-  double ports = 1;
-  for (size_t i = begin; i-- > 1;) {
-    if (text[i] != 'x') continue;
-    size_t digit = i;
-    while (digit > 0 && text[digit - 1] == ' ') --digit;
-    if (digit > 0 && std::isdigit(static_cast<unsigned char>(text[digit - 1]))) {
-      ports = text[digit - 1] - '0';
-      break;
-    }
-  }
-  return ports * gigabits / 8 * 1e9;
-}
-
-// One system a GPU and network rate: the typical one, unless another is nearer to the stated rate.
-ClusterSpec cluster_of(const std::string& gpu, int gpus, const std::string& interconnect) {
-  ClusterSpec typical = find_cluster(gpu, gpus);
-  const auto stated = stated_network(interconnect);
-  if (!stated) return typical;
-  // Of systems with one rate the one whose fabric the text names.
-  auto misses = [&](const ClusterSpec& cluster) {
-    const double rate =
-        std::abs(std::log(std::max(1.0, cluster.interconnect.nic_bytes_per_second) / *stated));
-    for (const char* fabric : {"Omni-Path", "EFA", "RoCE"})
-      if ((interconnect.find(fabric) != std::string::npos) !=
-          (cluster.interconnect.network.find(fabric) != std::string::npos))
-        return rate + 0.02;
-    return rate;
-  };
-  constexpr double kClose = 0.1;
-  if (misses(typical) < kClose) return typical;
-  static std::map<std::string, ClusterSpec> systems;
-  if (systems.empty())
-    for (const std::string& name : cluster_names()) systems.emplace(name, find_cluster(name, 1));
-  const ClusterSpec* best = nullptr;
-  for (const auto& [name, cluster] : systems)
-    if (cluster.device.name == typical.device.name && cluster.system == name &&
-        (!best || misses(cluster) < misses(*best)))
-      best = &cluster;
-  if (!best || misses(*best) > kClose) return typical;
-  ClusterSpec chosen = *best;
-  chosen.gpus = gpus;
-  return chosen;
-}
 
 class RowReader {
  public:
@@ -166,18 +100,34 @@ class RowReader {
   void read_machine() {
     const int gpus = static_cast<int>(needed_gpus());
     try {
-      out_.scenario.cluster = cluster_of(out_.gpu, gpus, text("interconnect"));
+      out_.scenario.cluster = published_cluster(out_.gpu, gpus, text("interconnect"));
     } catch (const engine::InputError&) {
       throw Skip{fmt::format("no profile of the GPU '{}'", out_.gpu.substr(0, 40))};
     }
-    std::vector<std::string> names = stack_names();
-    const bool known = std::find(names.begin(), names.end(), out_.stack) != names.end();
-    if (!known) out_.assumed.push_back("stack_key");
-    out_.scenario.stack = find_stack(known ? out_.stack : nearest_stack(out_.stack));
+    read_stack();
     const std::string& date = text("date");
     if (date.size() >= 7 && std::isdigit(static_cast<unsigned char>(date[0])))
       out_.scenario.software_year =
           std::atof(date.substr(0, 4).c_str()) + (std::atof(date.substr(5, 2).c_str()) - 0.5) / 12;
+  }
+
+  // A stack that is not ours works like the one whose features are nearest, but its constants are
+  // unknown: those of no stack in particular.
+  void read_stack() {
+    const std::vector<std::string> names = stack_names();
+    if (std::find(names.begin(), names.end(), out_.stack) != names.end()) {
+      out_.scenario.stack = find_stack(out_.stack);
+      return;
+    }
+    out_.assumed.push_back("stack_key");
+    const bool whole_layers = integer("tp").value_or(1) == 1 && integer("pp").value_or(1) == 1;
+    if (integer("zero").value_or(0) >= 2 && whole_layers)
+      out_.scenario.stack = find_stack("pytorch-fsdp");
+    else if (text("attention_key") == "unfused")
+      out_.scenario.stack = find_stack("megatron-2022");
+    else
+      out_.scenario.stack = find_stack("megatron-core");
+    out_.scenario.stack.rates.clear();
   }
 
   // Memory tables leave the number of GPUs out where the degrees give it.
