@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
@@ -16,8 +17,14 @@ namespace tuner {
 namespace {
 
 // What no plan can mend is bad input.
-void refuse_impossible(const Scenario& scenario) {
+void refuse_impossible(const Scenario& scenario, const Restrictions& restrictions) {
   std::vector<std::string> problems;
+  const std::vector<int>& shares = restrictions.layers_per_stage;
+  const int64_t placed = std::accumulate(shares.begin(), shares.end(), int64_t{0});
+  if (!shares.empty() && placed != scenario.model.layers)
+    problems.push_back(fmt::format("--layers-per-stage {} places {} layers, but {} has {}",
+                                   fmt::join(shares, ","), placed, scenario.model.name,
+                                   scenario.model.layers));
   for (const engine::Violation& violation : scenario_violations(scenario))
     problems.push_back(violation.nearest.empty()
                            ? fmt::format("{} {}", violation.code, violation.message)
@@ -34,8 +41,9 @@ std::string title_of(const Recommendation& r) {
 
 int run_train(const Arguments& arguments) {
   ScenarioAnswer asked = scenario_of(arguments);
-  refuse_impossible(asked.scenario);
-  Recommendation r = recommend(asked.scenario, restrictions_of(arguments));
+  const Restrictions restrictions = restrictions_of(arguments);
+  refuse_impossible(asked.scenario, restrictions);
+  Recommendation r = recommend(asked.scenario, restrictions);
   if (!asked.defaults.empty())
     r.assumptions.insert(r.assumptions.begin(),
                          fmt::format("taken by default: {}", fmt::join(asked.defaults, ", ")));

@@ -114,7 +114,7 @@ int run_validate(const Arguments& arguments) {
   const Validation validation =
       validate(chosen_rows(arguments, read_published(read_table(arguments), RatesTable::load())));
   if (arguments.flag("--json"))
-    print_result(validation_to_json(validation).dump(2) + "\n");
+    print_result(json_text(validation_to_json(validation)) + "\n");
   else
     print_result(text_of(validation, arguments.flag("--rows")));
   return static_cast<int>(validation.predicted.empty() ? engine::ExitCode::nothing_fits

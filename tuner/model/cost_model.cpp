@@ -206,8 +206,11 @@ CostModel::Stages CostModel::stages(const MicroBatchCost& cost, const ParallelPl
   const engine::RankParameters& p = cost.parameters;
   Stages result;
   auto add = [&](int layers, bool first, bool last, double times) {
-    const double recompute = plan.vpp * recompute_of_chunk(cost.layer, plan.recompute,
-                                                           (layers + plan.vpp - 1) / plan.vpp);
+    // One chunk of a stage may be lighter than the others (see engine::Partition).
+    const int longest = (layers + plan.vpp - 1) / plan.vpp;
+    const double recompute =
+        (plan.vpp - 1) * recompute_of_chunk(cost.layer, plan.recompute, longest) +
+        recompute_of_chunk(cost.layer, plan.recompute, layers - (plan.vpp - 1) * longest);
     const double ends = (first ? embedding : 0) + (last ? head : 0);
     const double time = layers * pass + recompute + ends;
     result.sum += time * times;

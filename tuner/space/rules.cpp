@@ -43,7 +43,7 @@ ParallelPlan normalized(const Scenario& scenario, ParallelPlan plan) {
   const auto& shares = plan.layers_per_stage;
   if (!shares.empty() && static_cast<int>(shares.size()) == plan.pp &&
       std::all_of(shares.begin(), shares.end(), [&](int s) { return s == shares.front(); }) &&
-      int64_t{shares.front()} * plan.pp == scenario.model.layers)
+      int64_t{shares.front()} * plan.pp == scenario.model.layers && shares.front() % plan.vpp == 0)
     plan.layers_per_stage.clear();
   if (plan.recompute.layers > 0 && plan.recompute.layers == longest_chunk(scenario, plan))
     plan.recompute.layers = 0;
@@ -64,7 +64,6 @@ std::string_view first_axis_violation(const Scenario& scenario, const ParallelPl
   if (model.heads % plan.tp != 0) return "AT0102";
   if (!kv_heads_shared(scenario, plan.tp)) return "AT0103";
   if (model.ffn_hidden % plan.tp != 0) return "AT0107";
-  if (scenario.vocab(plan.tp) % plan.tp != 0) return "AT0108";
   if (plan.cp > 1 && scenario.workload.seq % (2 * plan.cp) != 0) return "AT0105";
   return {};
 }

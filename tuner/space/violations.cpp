@@ -125,11 +125,6 @@ class Checker {
     if (model.ffn_hidden % p_.tp != 0)
       add("AT0107", fmt::format("MLP width {} cannot be divided by tp {}", model.ffn_hidden, p_.tp),
           nearest("tp", p_.tp, legal_tp(s_)));
-    if (s_.vocab(p_.tp) % p_.tp != 0)
-      add("AT0108",
-          fmt::format("vocabulary {} cannot be divided by tp {}, and this stack does not pad it",
-                      model.vocab, p_.tp),
-          nearest("tp", p_.tp, legal_tp(s_)));
   }
 
   void context() {
