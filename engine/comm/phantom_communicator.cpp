@@ -8,7 +8,7 @@ namespace engine {
 namespace {
 
 // A counter-based generator in 32 bits, which vectorises: key and counter are mixed by two rounds
-// of multiply and shift (Wang 2007; constants of Wellons' 2018 search for low bias).
+// of multiply and shift (constants: Wellons' 2018 search for low bias).
 uint32_t mix(uint32_t x) {
   x ^= x >> 16;
   x *= 0x7feb352dU;

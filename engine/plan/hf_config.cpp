@@ -4,40 +4,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "engine/base/errors.h"
-#include "engine/base/json_reader.h"
-#include "engine/plan/hf_families.h"
+#include "engine/plan/hf_reading.h"
 
 namespace engine {
 namespace {
 
-using Keys = std::initializer_list<const char*>;
-
-constexpr Keys kHiddenKeys = {"hidden_size", "n_embd", "d_model", "n_embed"};
-constexpr Keys kLayerKeys = {"num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers",
-                             "n_layers"};
-constexpr Keys kHeadKeys = {"num_attention_heads", "n_head", "num_heads", "n_heads"};
-constexpr Keys kKvHeadKeys = {"num_key_value_heads", "num_kv_heads"};
-constexpr Keys kHeadDimKeys = {"head_dim", "attention_head_dim", "d_kv", "kv_channels"};
-constexpr Keys kFfnKeys = {
+constexpr HfKeys kHiddenKeys = {"hidden_size", "n_embd", "d_model", "n_embed"};
+constexpr HfKeys kLayerKeys = {"num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers",
+                               "n_layers"};
+constexpr HfKeys kHeadKeys = {"num_attention_heads", "n_head", "num_heads", "n_heads"};
+constexpr HfKeys kKvHeadKeys = {"num_key_value_heads", "num_kv_heads"};
+constexpr HfKeys kHeadDimKeys = {"head_dim", "attention_head_dim", "d_kv", "kv_channels"};
+constexpr HfKeys kFfnKeys = {
     "intermediate_size_mlp", "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "d_ff"};
-constexpr Keys kVocabKeys = {"vocab_size", "padded_vocab_size"};
-constexpr Keys kPositionKeys = {"max_position_embeddings", "n_positions", "n_ctx", "seq_length",
-                                "max_sequence_length",     "max_seq_len"};
-constexpr Keys kActivationKeys = {"hidden_act", "activation_function", "hidden_activation",
-                                  "mlp_hidden_act", "activation"};
-constexpr Keys kEpsilonKeys = {"rms_norm_eps",      "layer_norm_eps", "layer_norm_epsilon",
-                               "layernorm_epsilon", "norm_epsilon",   "norm_eps"};
-constexpr Keys kDropoutKeys = {"attention_dropout", "attn_pdrop", "hidden_dropout",
-                               "resid_pdrop",       "dropout",    "residual_dropout"};
-constexpr Keys kExpertKeys = {"num_experts", "num_local_experts", "n_routed_experts"};
-constexpr Keys kExpertsPerTokenKeys = {"num_experts_per_tok", "experts_per_token", "top_k_experts",
-                                       "moe_topk"};
-constexpr Keys kExpertFfnKeys = {"moe_intermediate_size", "intermediate_size"};
+constexpr HfKeys kVocabKeys = {"vocab_size", "padded_vocab_size"};
+constexpr HfKeys kPositionKeys = {"max_position_embeddings", "n_positions", "n_ctx", "seq_length",
+                                  "max_sequence_length",     "max_seq_len"};
+constexpr HfKeys kActivationKeys = {"hidden_act", "activation_function", "hidden_activation",
+                                    "mlp_hidden_act", "activation"};
+constexpr HfKeys kEpsilonKeys = {"rms_norm_eps",      "layer_norm_eps", "layer_norm_epsilon",
+                                 "layernorm_epsilon", "norm_epsilon",   "norm_eps"};
+constexpr HfKeys kDropoutKeys = {"attention_dropout", "attn_pdrop", "hidden_dropout",
+                                 "resid_pdrop",       "dropout",    "residual_dropout"};
 
 constexpr int64_t kAssumedPositions = 2048;
 
@@ -47,18 +39,20 @@ class ConfigReader {
       : problems_(source), root_(json, "", problems_), in_(text_model(json)) {
     problems_.throw_if_any();
     model_.origin = source;
+    if (root_.has("text_config")) note("its text model alone");
   }
 
   ModelSpec read() {
-    refuse_other_files();
+    refuse_other_files(in_);
     find_family();
-    refuse_other_architectures();
+    refuse_other_architectures(in_, *family_);
     read_sizes();
     read_attention();
     read_blocks();
     read_positions();
     read_latent_attention();
-    read_experts();
+    model_.moe = read_hf_experts(in_, *family_, model_.layers);
+    if (!model_.is_dense()) model_.not_modelled.push_back("mixture of experts");
     apply_exceptions();
     if (problems_.empty())
       for (const std::string& problem : shape_problems(model_)) problems_.add("", problem);
@@ -72,29 +66,11 @@ class ConfigReader {
     return json.is_object() && root_.has("text_config") ? root_.object("text_config") : root_;
   }
 
-  [[noreturn]] void refuse(std::string_view what) {
-    throw InputError(fmt::format("{}: {}", problems_.source(), what));
-  }
   void note(std::string_view what) { model_.origin += fmt::format("; {}", what); }
   bool is(std::string_view type) const { return family_->type == type; }
 
-  // The first of the names that the file has.
-  std::optional<std::string> first_of(Keys keys) const {
-    for (const char* key : keys)
-      if (in_.has(key)) return key;
-    return std::nullopt;
-  }
-  int64_t integer(Keys keys, IntegerRange range, std::optional<int64_t> fallback = std::nullopt) {
-    return in_.integer(first_of(keys).value_or(*keys.begin()), range, fallback);
-  }
-
-  void refuse_other_files() {
-    if (in_.has("peft_type") || in_.has("base_model_name_or_path"))
-      refuse(fmt::format(
-          "is the configuration of an adapter (LoRA); give the config.json of its base model{}",
-          in_.has("base_model_name_or_path") ? " " + in_.text("base_model_name_or_path", "") : ""));
-    if (in_.has("_class_name"))
-      refuse("is the configuration of a diffusion pipeline, not of a language model");
+  int64_t integer(HfKeys keys, IntegerRange range, std::optional<int64_t> fallback = std::nullopt) {
+    return integer_of(in_, keys, range, fallback);
   }
 
   void find_family() {
@@ -107,7 +83,7 @@ class ConfigReader {
     if (architectures.is_array() && !architectures.empty() && architectures[0].is_string())
       family_ = find_hf_family_by_class(architectures[0].get<std::string>());
     const std::string unknown =
-        type.empty() ? "no model_type" : fmt::format("unknown model_type '{}'", type.substr(0, 64));
+        type.empty() ? "no model_type" : fmt::format("unknown model_type '{}'", printable(type));
     if (family_) {
       note(fmt::format("{}, read as {} by its architectures", unknown, family_->type));
     } else {
@@ -115,33 +91,6 @@ class ConfigReader {
       note(
           fmt::format("{}, read by the general rule of Llama: check the parameter count", unknown));
     }
-  }
-
-  void refuse_other_architectures() {
-    std::string why(family_->refused);
-    if (in_.flag("is_encoder_decoder", false)) why = "encoder-decoder models are not decoders";
-    if (why.empty()) why = other_layers();
-    if (!why.empty())
-      refuse(
-          fmt::format("cannot be described as a decoder-only transformer: {}; choose another "
-                      "model",
-                      why));
-  }
-
-  // Layers that are not attention show in members of their own, whatever the type is called.
-  std::string other_layers() {
-    for (const std::string& key : in_.keys())
-      for (const std::string_view mark :
-           {"linear_attn", "linear_num", "linear_conv", "mamba_", "ssm_", "hybrid_override_pattern",
-            "attn_type_list", "attn_layer_period"})
-        if (key.starts_with(mark) && in_.has(key))
-          return fmt::format("{} speaks of layers other than attention", key);
-    const Json& kinds = in_.value("layer_types");
-    if (kinds.is_array())
-      for (const Json& kind : kinds)
-        if (kind != "full_attention" && kind != "sliding_attention" && kind != "chunked_attention")
-          return "layer_types has layers other than full, sliding or chunked attention";
-    return "";
   }
 
   void read_sizes() {
@@ -156,7 +105,7 @@ class ConfigReader {
     model_.vocab = integer(kVocabKeys, {1, 100'000'000}, default_or_missing(family.vocab));
     model_.head_dim = read_head_dim();
     // Gated MLPs have no customary width; a mixture may have no dense MLP at all.
-    const bool mixture = first_of(kExpertKeys).has_value();
+    const bool mixture = speaks_of_experts(in_);
     std::optional<int64_t> usual_ffn;
     if (!family.gated) usual_ffn = 4 * model_.hidden;
     if (mixture) usual_ffn = 0;
@@ -170,12 +119,12 @@ class ConfigReader {
     if (is("gpt_bigcode")) return in_.flag("multi_query", true) ? 1 : model_.heads;
     if (in_.flag("multi_query_attention", false)) return integer({"multi_query_group_num"}, range);
     const int64_t usual =
-        family_->kv_heads > 0 && !first_of(kHeadKeys) ? family_->kv_heads : model_.heads;
+        family_->kv_heads > 0 && !first_of(in_, kHeadKeys) ? family_->kv_heads : model_.heads;
     return integer(kKvHeadKeys, range, usual);
   }
 
   int64_t read_head_dim() {
-    if (const auto key = first_of(kHeadDimKeys)) return in_.integer(*key, {1, 100'000});
+    if (const auto key = first_of(in_, kHeadDimKeys)) return in_.integer(*key, {1, 100'000});
     if (family_->head_dim > 0) return family_->head_dim;
     if (problems_.empty() && model_.hidden % model_.heads != 0)
       problems_.add("", fmt::format("hidden size {} is no multiple of the {} heads; add head_dim",
@@ -222,7 +171,7 @@ class ConfigReader {
     model_.gated_mlp = family.gated;
     model_.parallel_block = family.parallel;
     model_.activation = read_activation();
-    const std::string epsilon = first_of(kEpsilonKeys).value_or("rms_norm_eps");
+    const std::string epsilon = first_of(in_, kEpsilonKeys).value_or("rms_norm_eps");
     model_.norm_epsilon = in_.number(epsilon, {0, 1}, 1e-5);
     ObjectReader& tie = in_.has("tie_word_embeddings") ? in_ : root_;
     model_.tied_embeddings = tie.flag("tie_word_embeddings", family.tied);
@@ -230,7 +179,7 @@ class ConfigReader {
   }
 
   ActivationKind read_activation() {
-    const auto key = first_of(kActivationKeys);
+    const auto key = first_of(in_, kActivationKeys);
     const std::string name = key ? in_.text(*key) : "";
     if (name.empty()) return family_->activation;
     const auto kind = find_hf_activation(name);
@@ -241,7 +190,7 @@ class ConfigReader {
   }
 
   bool read_dropout() {
-    if (!first_of(kDropoutKeys)) return family_->dropout;
+    if (!first_of(in_, kDropoutKeys)) return family_->dropout;
     double largest = 0;
     for (const char* key : kDropoutKeys) largest = std::max(largest, in_.number(key, {0, 1}, 0.0));
     return largest > 0;
@@ -251,7 +200,7 @@ class ConfigReader {
     model_.position = family_->position;
     if (in_.flag("alibi", false)) model_.position = PositionKind::alibi;
     std::optional<int64_t> usual;
-    if (model_.position != PositionKind::learned && !first_of(kPositionKeys)) {
+    if (model_.position != PositionKind::learned && !first_of(in_, kPositionKeys)) {
       usual = kAssumedPositions;
       note(fmt::format("no longest sequence given, {} assumed", kAssumedPositions));
     }
@@ -261,14 +210,16 @@ class ConfigReader {
 
   // Newer files gather the members of rotary positions in an object, some by kind of layer.
   void read_rotary() {
-    ObjectReader rope = in_.has("rope_parameters") ? in_.object("rope_parameters") : in_;
+    const bool gathered = in_.has("rope_parameters");
+    ObjectReader rope = gathered ? in_.object("rope_parameters") : in_;
     if (rope.has("full_attention")) rope = rope.object("full_attention");
     const NumberRange bases{1, 1e15};
     model_.rotary_base =
         rope.number("rope_theta", bases, in_.number("rotary_emb_base", bases, 1e4));
     double fraction = in_.number("rotary_pct", {0, 1}, family_->rotary_fraction);
     fraction = in_.number("partial_rotary_factor", {0, 1}, fraction);
-    model_.rotary_fraction = rope.number("partial_rotary_factor", {0, 1}, fraction);
+    if (gathered) fraction = rope.number("partial_rotary_factor", {0, 1}, fraction);
+    model_.rotary_fraction = fraction;
     if (is("gptj") && in_.has("rotary_dim") && model_.head_dim > 0)
       model_.rotary_fraction =
           static_cast<double>(in_.integer("rotary_dim", {0, model_.head_dim})) /
@@ -289,51 +240,13 @@ class ConfigReader {
     model_.not_modelled.push_back("multi-head latent attention");
   }
 
-  void read_experts() {
-    const int64_t experts = integer(kExpertKeys, {0, 100'000}, 0);
-    if (experts == 0) return;
-    ExpertSpec& moe = model_.moe;
-    moe.experts = experts;
-    moe.per_token = integer(kExpertsPerTokenKeys, {1, experts});
-    moe.ffn_hidden = integer(kExpertFfnKeys, {1, 10'000'000});
-    moe.shared_hidden = in_.integer("n_shared_experts", {0, 1'000}, 0) * moe.ffn_hidden;
-    if (in_.has("shared_expert_intermediate_size")) {
-      moe.shared_hidden = in_.integer("shared_expert_intermediate_size", {0, 10'000'000});
-      moe.shared_gate = moe.shared_hidden > 0;
-    }
-    moe.router_bias = family_->router_bias;
-    if (in_.has("topk_method")) moe.router_bias = in_.text("topk_method") == "noaux_tc";
-    moe.dense_layers = count_dense_layers();
-    model_.not_modelled.push_back("mixture of experts");
-  }
-
-  // Layers with a dense MLP, by whichever of the conventions the file uses.
-  int64_t count_dense_layers() {
-    const int64_t first = in_.integer("first_k_dense_replace", {0, model_.layers}, 0);
-    const bool by_list = in_.value("moe_layer_freq").is_array();
-    const IntegerRange steps{1, 10'000};
-    const int64_t frequency = by_list ? 1 : in_.integer("moe_layer_freq", steps, 1);
-    const int64_t step = integer({"decoder_sparse_step", "interleave_moe_layer_step"}, steps, 1);
-    std::vector<bool> dense(static_cast<size_t>(model_.layers), false);
-    for (const int64_t layer : in_.integers("mlp_only_layers", {0, 10'000}))
-      if (layer < model_.layers) dense[static_cast<size_t>(layer)] = true;
-    const auto listed = by_list ? in_.integers("moe_layer_freq", {0, 1}) : std::vector<int64_t>();
-    for (size_t layer = 0; layer < std::min(dense.size(), listed.size()); ++layer)
-      if (listed[layer] == 0) dense[layer] = true;
-    for (int64_t layer = 0; layer < model_.layers; ++layer)
-      if (layer < first || layer % frequency != 0 || (layer + 1) % step != 0)
-        dense[static_cast<size_t>(layer)] = true;
-    return std::count(dense.begin(), dense.end(), true);
-  }
-
   // What single families have beside the common pattern.
   void apply_exceptions() {
     if (is("opt")) apply_opt();
     if (is("falcon")) apply_falcon();
     if (is("bloom")) model_.embedding_norm = true;
     if (is("gpt_neox")) model_.parallel_block = in_.flag("use_parallel_residual", true);
-    if (is("gpt_oss")) model_.attention_sinks = model_.moe.expert_biases = true;
-    if (is("llama4_text")) model_.moe.shared_hidden = model_.moe.ffn_hidden;
+    if (is("gpt_oss")) model_.attention_sinks = true;
     if (is("phi") && in_.flag("qk_layernorm", false))
       in_.problem("qk_layernorm", "queries and keys with a LayerNorm cannot be described");
     if (in_.has("index_n_heads"))

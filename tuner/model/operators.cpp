@@ -14,11 +14,11 @@ using engine::Precision;
 struct Tile {
   double rows, columns, rate;  // rate: of this tile over the best
 };
-constexpr Tile kTiles[] = {{256, 128, 1.0},  {128, 256, 1.0}, {128, 128, 0.92},
-                           {64, 128, 0.8},   {128, 64, 0.8},  {64, 64, 0.65}};
+constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.92},
+                           {64, 128, 0.8},  {128, 64, 0.8},  {64, 64, 0.65}};
 
-// The area a device computes for an [m, n] result: whole tiles, and a share of the idle places of the
-// last wave; by the best tile shape, scaled by its rate.
+// The area a device computes for an [m, n] result: whole tiles, and a share of the idle places of
+// the last wave; by the best tile shape, scaled by its rate.
 double computed_area(double m, double n, double wave_share, double places) {
   double best = 0;
   for (const Tile& tile : kTiles) {
@@ -31,13 +31,20 @@ double computed_area(double m, double n, double wave_share, double places) {
   return best;
 }
 
+// Dates of the oldest and newest software with published runs, and the one the rates stand for.
+constexpr double kOldestYear = 2023.4, kReferenceYear = 2025.0, kNewestYear = 2026.5;
+
 double bytes_of(Precision precision) {
   switch (precision) {
-    case Precision::f32: return 4;
+    case Precision::f32:
+      return 4;
     case Precision::fp8:
-    case Precision::mxfp8: return 1;
-    case Precision::nvfp4: return 0.5;
-    default: return 2;
+    case Precision::mxfp8:
+      return 1;
+    case Precision::nvfp4:
+      return 0.5;
+    default:
+      return 2;
   }
 }
 
@@ -57,21 +64,24 @@ Operators::Operators(const Scenario& scenario) : scenario_(&scenario) {
   memory_rate_ = device.memory_bytes_per_second;
   storage_ = engine::storage_bytes(precision);
   product_ = bytes_of(precision);
+  // Releases beyond the measured ones are not credited with gains nobody has seen.
+  const double year = std::clamp(scenario.software_year > 0 ? scenario.software_year : kNewestYear,
+                                 kOldestYear, kNewestYear);
+  software_factor_ = std::exp(-scenario.rates.software_gain_per_year * (year - kReferenceYear));
 }
 
 double Operators::gemm(double m, double n, double k, bool low_precision) const {
   const Rates& rates = scenario_->rates;
   const double input_bytes = low_precision ? product_ : storage_;
   const double peak = low_precision ? peak_ : storage_peak_;
-  const double area = scenario_->cluster.device.is_cpu()
-                          ? m * n
-                          : computed_area(m, n, rates.gemm_wave_share,
-                                          scenario_->cluster.device.multiprocessors);
-  const double arithmetic =
-      2 * area * (k + rates.gemm_k_offset) / (peak * rates.gemm_efficiency);
+  const double area =
+      scenario_->cluster.device.is_cpu()
+          ? m * n
+          : computed_area(m, n, rates.gemm_wave_share, scenario_->cluster.device.multiprocessors);
+  const double arithmetic = 2 * area * (k + rates.gemm_k_offset) / (peak * rates.gemm_efficiency);
   const double traffic = (input_bytes * (m * k + n * k) + storage_ * m * n) /
                          (memory_rate_ * rates.gemm_bandwidth_share);
-  const double factor = rates.gemm_training_factor * rates.gemm_stack_factor *
+  const double factor = rates.gemm_training_factor * rates.gemm_stack_factor * software_factor_ *
                         (low_precision ? rates.gemm_precision_factor : 1);
   return (smooth_max(arithmetic, traffic) + rates.gemm_start_seconds) * factor;
 }
@@ -82,10 +92,8 @@ double Operators::attention_forward(double mbs, double queries, double width) co
   const double seq = static_cast<double>(work.seq);
   const double square_flops = 4 * mbs * queries * seq * width;
   if (work.attention == engine::AttentionKind::flash)
-    return 0.5 * square_flops /
-           (rates.flash_efficiency * rates.flash_stack_factor * storage_peak_);
-  const double misaligned =
-      scenario_->model.head_dim % 8 != 0 ? rates.misaligned_factor : 1;
+    return 0.5 * square_flops / (rates.flash_efficiency * rates.flash_stack_factor * storage_peak_);
+  const double misaligned = scenario_->model.head_dim % 8 != 0 ? rates.misaligned_factor : 1;
   const double heads = width / static_cast<double>(scenario_->model.head_dim);
   const double scores = mbs * heads * queries * seq;
   return square_flops / (rates.score_efficiency * storage_peak_) * misaligned +
@@ -98,12 +106,21 @@ double Operators::attention_backward_factor() const {
              : 2;
 }
 
-double Operators::tensor_bus(int ranks, const BusBandwidth& table) const {
+double Operators::port() const {
   const Interconnect& link = scenario_->cluster.interconnect;
+  return link.nic_bytes_per_second / link.gpus_per_node;
+}
+
+double Operators::tensor_pass(int ranks, const BusBandwidth& table) const {
   const Rates& rates = scenario_->rates;
-  const double inside = table.at(std::min(ranks, link.domain_gpus)) * rates.tensor_bus_factor;
-  if (ranks <= link.domain_gpus) return inside;
-  return std::min(inside, link.nic_bytes_per_second * rates.tensor_network_efficiency);
+  const int together = std::min(ranks, scenario_->cluster.interconnect.domain_gpus);
+  const double inside =
+      together > 1 ? (together - 1.0) / together / (table.at(together) * rates.tensor_bus_factor)
+                   : 0;
+  const double domains = std::ceil(static_cast<double>(ranks) / together);
+  const double between =
+      (domains - 1) / domains / (together * port() * rates.tensor_network_efficiency);
+  return domains > 1 ? std::max(inside, between) : inside;
 }
 
 double Operators::tensor_start(int ranks) const {
@@ -112,15 +129,13 @@ double Operators::tensor_start(int ranks) const {
 
 double Operators::tensor_all_reduce(int ranks, double bytes) const {
   if (ranks == 1) return 0;
-  return 2 * (ranks - 1.0) / ranks * bytes /
-             tensor_bus(ranks, scenario_->cluster.interconnect.all_reduce) +
+  return 2 * bytes * tensor_pass(ranks, scenario_->cluster.interconnect.all_reduce) +
          tensor_start(ranks);
 }
 
 double Operators::tensor_shard(int ranks, double bytes) const {
   if (ranks == 1) return 0;
-  return (ranks - 1.0) / ranks * bytes /
-             tensor_bus(ranks, scenario_->cluster.interconnect.shard) +
+  return bytes * tensor_pass(ranks, scenario_->cluster.interconnect.shard) +
          tensor_start(ranks) * scenario_->rates.tensor_start_sharded_factor / 2;
 }
 
@@ -128,23 +143,19 @@ double Operators::pipeline_message(double bytes, int distance) const {
   const Interconnect& link = scenario_->cluster.interconnect;
   const Rates& rates = scenario_->rates;
   const bool inside = distance < link.domain_gpus;
-  const double port = link.nic_bytes_per_second / link.gpus_per_node;
-  const double rate =
-      inside ? link.p2p_bytes_per_second : port * rates.pipeline_network_factor;
+  const double rate = inside ? link.p2p_bytes_per_second : port() * rates.pipeline_network_factor;
   return bytes / rate + rates.pipeline_message_seconds;
 }
 
-double Operators::data_bandwidth(int members, int spacing) const {
+double Operators::data_pass(int members, int spacing, double bytes) const {
   const Interconnect& link = scenario_->cluster.interconnect;
-  // Members of one group that share a domain; groups of the domain share the node's network.
   const int together = std::clamp(link.domain_gpus / spacing, 1, members);
-  const double inside = together > 1 ? link.shard.at(together) : 1e30;
-  if (together >= members) return inside;
-  const double in_node = std::clamp(link.gpus_per_node / spacing, 1, members);
-  const double groups = link.gpus_per_node / in_node;
-  const double network =
-      link.nic_bytes_per_second / groups * scenario_->rates.data_network_efficiency;
-  return std::min(inside, network);
+  const double inside =
+      together > 1 ? (together - 1.0) / together * bytes / link.shard.at(together) : 0;
+  const double domains = std::ceil(static_cast<double>(members) / together);
+  if (domains <= 1) return inside;
+  const double network = together * port() * scenario_->rates.data_network_efficiency;
+  return std::max(inside, (domains - 1) / domains * bytes / network);
 }
 
 }  // namespace tuner

@@ -34,19 +34,24 @@ class Operators {
   // A message between pipeline stages `distance` ranks apart.
   double pipeline_message(double bytes, int distance) const;
 
-  // Bytes/s at which one rank reduces gradients with `members` others, `spacing` ranks apart.
-  double data_bandwidth(int members, int spacing) const;
+  // One pass of a reduction or gather over `members` ranks, `spacing` ranks apart, of `bytes` on
+  // every rank: first within a domain of fast links, then between domains, where every member uses
+  // its share of the network; the two overlap.
+  double data_pass(int members, int spacing, double bytes) const;
 
  private:
-  double tensor_bus(int ranks, const BusBandwidth& table) const;
+  // As data_pass, of tensor ranks, in units of 1 / bandwidth: seconds a byte.
+  double tensor_pass(int ranks, const BusBandwidth& table) const;
   double tensor_start(int ranks) const;
+  double port() const;  // bytes/s of the network a GPU
 
   const Scenario* scenario_;
   double peak_ = 0;          // of the workload's precision
   double storage_peak_ = 0;  // of its storage format
   double memory_rate_ = 0;
-  double storage_ = 2;       // bytes an element outside the products
-  double product_ = 2;       // bytes an element inside them
+  double storage_ = 2;  // bytes an element outside the products
+  double product_ = 2;  // bytes an element inside them
+  double software_factor_ = 1;
 };
 
 }  // namespace tuner

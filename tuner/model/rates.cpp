@@ -1,9 +1,9 @@
-// Reads profiles/rates.json and resolves each constant for one device, system and stack.
+// The constants of the cost model by scope.
 #include "tuner/model/rates.h"
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
@@ -30,6 +30,7 @@ constexpr Field kFields[] = {
     {"gemm_stack_factor", &Rates::gemm_stack_factor},
     {"gemm_precision_factor", &Rates::gemm_precision_factor},
     {"quantize_passes", &Rates::quantize_passes},
+    {"software_gain_per_year", &Rates::software_gain_per_year},
     {"score_efficiency", &Rates::score_efficiency},
     {"score_bytes", &Rates::score_bytes},
     {"misaligned_factor", &Rates::misaligned_factor},
@@ -72,36 +73,95 @@ std::vector<std::string> scopes(const ClusterSpec& cluster, const Stack& stack,
                                 engine::Precision precision) {
   const std::string format(precision == engine::Precision::fp16 ? "bf16" : name_of(precision));
   const std::string& architecture = cluster.device.architecture;
-  return {cluster.system, cluster.device.name, stack.rates,
-          architecture + "/" + format, architecture, format, "default"};
-}
-
-double resolve(engine::ObjectReader& values, const std::vector<std::string>& scopes) {
-  for (const std::string& scope : scopes)
-    if (values.has(scope)) return values.number(scope, {0, 1e6});
-  return values.number("default", {0, 1e6});
+  return {cluster.system, cluster.device.name,
+          stack.rates,    architecture + "/" + format,
+          architecture,   format,
+          "default"};
 }
 
 }  // namespace
 
-Rates find_rates(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision) {
+const std::vector<std::string>& RatesTable::constant_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Field& field : kFields) list.emplace_back(field.name);
+    return list;
+  }();
+  return names;
+}
+
+RatesTable RatesTable::load() {
   const DataFile file = find_data_file("profiles", "rates", "rates file");
-  const Json json = engine::parse_json(file.text, file.origin);
-  engine::Problems problems(file.origin);
+  return from_json(engine::parse_json(file.text, file.origin), file.origin);
+}
+
+RatesTable RatesTable::from_json(const Json& json, const std::string& origin) {
+  engine::Problems problems(origin);
   engine::ObjectReader document(json, "", problems);
   if (document.text("schema") != "autotune.rates/1")
     document.problem("schema", "must be \"autotune.rates/1\"");
   engine::ObjectReader constants = document.object("constants");
-
-  Rates rates;
-  rates.origin = file.origin;
-  const std::vector<std::string> order = scopes(cluster, stack, precision);
-  for (const Field& field : kFields) {
-    engine::ObjectReader constant = constants.object(std::string(field.name));
+  RatesTable table;
+  table.origin_ = origin;
+  table.text_ = json.dump();
+  for (size_t i = 0; i < std::size(kFields); ++i) {
+    engine::ObjectReader constant = constants.object(std::string(kFields[i].name));
+    table.sigmas_.push_back(constant.number("sigma", {0, 10}, 0.0));
+    table.shares_.push_back(constant.text("unit", "").starts_with("share of"));
     engine::ObjectReader values = constant.object("values");
-    rates.*field.value = resolve(values, order);
+    engine::ObjectReader fitted = constant.object("fitted");
+    if (!values.has("default")) values.problem("default", "is missing");
+    for (const std::string& scope : values.keys()) {
+      const double prior = values.number(scope, {0, 1e6});
+      table.entries_.push_back(
+          {static_cast<int>(i), scope, prior, fitted.number(scope, {0, 1e6}, prior)});
+    }
   }
   problems.throw_if_any();
+  return table;
+}
+
+RatesTable RatesTable::with_priors() const {
+  RatesTable table = *this;
+  for (ScopedRate& entry : table.entries_) entry.value = entry.prior;
+  return table;
+}
+
+Json RatesTable::to_json(const Json& fit) const {
+  Json json = Json::parse(text_);
+  for (size_t i = 0; i < std::size(kFields); ++i)
+    json["constants"][std::string(kFields[i].name)].erase("fitted");
+  for (const ScopedRate& entry : entries_)
+    if (entry.value != entry.prior)
+      json["constants"][constant_names()[static_cast<size_t>(entry.constant)]]["fitted"]
+          [entry.scope] = entry.value;
+  json["fit"] = fit;
+  return json;
+}
+
+std::vector<size_t> RatesTable::applicable(const ClusterSpec& cluster, const Stack& stack,
+                                           engine::Precision precision) const {
+  const std::vector<std::string> order = scopes(cluster, stack, precision);
+  constexpr size_t kNone = static_cast<size_t>(-1);
+  std::vector<size_t> chosen(std::size(kFields), kNone);
+  std::vector<size_t> place(std::size(kFields), order.size());
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const auto constant = static_cast<size_t>(entries_[i].constant);
+    const auto found = std::find(order.begin(), order.end(), entries_[i].scope);
+    const auto at = static_cast<size_t>(found - order.begin());
+    if (at >= place[constant]) continue;
+    place[constant] = at;
+    chosen[constant] = i;
+  }
+  for (const size_t entry : chosen) engine::expect(entry != kNone, "a default of every constant");
+  return chosen;
+}
+
+Rates RatesTable::resolve(const std::vector<size_t>& applicable) const {
+  Rates rates;
+  rates.origin = origin_;
+  for (size_t i = 0; i < applicable.size(); ++i)
+    rates.*kFields[i].value = entries_[applicable[i]].value;
   return rates;
 }
 

@@ -1,4 +1,6 @@
-// Rates: the fitted constants of the cost model, resolved for one device, system and stack.
+// Rates: the constants of the cost model. A table holds them by scope, with the prior each was
+// given and what a fit made of it; resolved for one device, system and stack they are plain
+// numbers.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -24,6 +26,7 @@ struct Rates {
   double gemm_stack_factor = 0;
   double gemm_precision_factor = 0;
   double quantize_passes = 0;
+  double software_gain_per_year = 0;
   // Attention.
   double score_efficiency = 0;
   double score_bytes = 0;
@@ -70,7 +73,47 @@ struct Rates {
   std::string origin;  // the file they come from
 };
 
-// Throws InputError when the file lacks a constant or holds a bad one.
-Rates find_rates(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision);
+// One constant in one scope.
+struct ScopedRate {
+  int constant = 0;   // index into RatesTable::constant_names()
+  std::string scope;  // "default", an architecture, a GPU, a stack, …
+  double prior = 0;
+  double value = 0;  // the fitted one, or the prior
+};
+
+class RatesTable {
+ public:
+  // profiles/rates.json: the user's, else the built-in one. Throws InputError when a constant is
+  // missing or bad.
+  static RatesTable load();
+  static RatesTable from_json(const nlohmann::json& json, const std::string& origin);
+  // The same document with the fitted values and an account of the fit.
+  nlohmann::json to_json(const nlohmann::json& fit) const;
+
+  // The same table before any fit.
+  RatesTable with_priors() const;
+
+  static const std::vector<std::string>& constant_names();
+  // Prior standard deviation of the logarithm (of the odds for shares); 0 = not to be fitted.
+  double sigma(int constant) const { return sigmas_[static_cast<size_t>(constant)]; }
+  bool is_share(int constant) const { return shares_[static_cast<size_t>(constant)]; }
+
+  const std::vector<ScopedRate>& entries() const { return entries_; }
+  void set_value(size_t entry, double value) { entries_[entry].value = value; }
+  // For every constant the entry that applies: the most specific scope.
+  std::vector<size_t> applicable(const ClusterSpec& cluster, const Stack& stack,
+                                 engine::Precision precision) const;
+  Rates resolve(const std::vector<size_t>& applicable) const;
+  Rates resolve(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision) const {
+    return resolve(applicable(cluster, stack, precision));
+  }
+
+ private:
+  std::vector<ScopedRate> entries_;
+  std::vector<double> sigmas_;
+  std::vector<bool> shares_;
+  std::string text_;  // the document as read
+  std::string origin_;
+};
 
 }  // namespace tuner

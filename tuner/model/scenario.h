@@ -14,6 +14,8 @@ struct Scenario {
   Stack stack;
   engine::Workload workload;
   Rates rates;
+  // Date of the software, in years; 0 = the newest release that was measured.
+  double software_year = 0;
 
   // The vocabulary as the stack pads it for `tp` ranks.
   int64_t vocab(int64_t tp) const {

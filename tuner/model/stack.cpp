@@ -180,6 +180,16 @@ void read_sources(ObjectReader sources) {
   sources.finish();
 }
 
+void read_defaults(ObjectReader defaults, Stack& stack) {
+  try {
+    stack.default_recompute = engine::parse_recompute(defaults.text("recompute"));
+  } catch (const engine::InputError& error) {
+    defaults.problem("recompute", error.what());
+  }
+  stack.default_zero = static_cast<int>(defaults.integer("zero", {0, 3}));
+  defaults.finish();
+}
+
 }  // namespace
 
 Stack stack_from_json(const engine::Json& json, const std::string& source) {
@@ -200,6 +210,7 @@ Stack stack_from_json(const engine::Json& json, const std::string& source) {
   ObjectReader overlaps = file.object("overlaps");
   for (const Flag& flag : kOverlapFlags) stack.*flag.member = overlaps.flag(flag.name);
   overlaps.finish();
+  read_defaults(file.object("defaults"), stack);
   read_sources(file.object("sources"));
   file.finish();
   problems.throw_if_any();

@@ -77,6 +77,13 @@ struct Stack {
   std::string rates;  // name of the stack in the rates file
   std::string notes;
 
+  // What its users run unless they say otherwise; fills gaps of published rows.
+  engine::Recompute default_recompute;
+  int default_zero = 0;
+
+  double gradient_message(engine::Precision precision) const {
+    return precision == engine::Precision::f32 ? 4 : gradient_message_bytes;
+  }
   const StateBytes& state(engine::Precision precision) const {
     return precision == engine::Precision::f32 ? state_f32 : state_mixed;
   }

@@ -1,11 +1,16 @@
 // Sentences: how plans differ, why the best one wins, what would make one fit.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tuner/model/cost_model.h"
 #include "tuner/search/recommendation.h"
 
 namespace tuner {
+
+// "matrix products", "the pipeline bubble": a part of the step within a sentence.
+std::string_view plain_name(StepPart part);
 
 // "tp 4 instead of 8, recompute selective instead of none": what `other` has instead of `plan`.
 std::string difference(const engine::ParallelPlan& plan, const engine::ParallelPlan& other);

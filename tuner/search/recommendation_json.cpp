@@ -21,6 +21,7 @@ Json stack_json(const Scenario& scenario) {
   return {{"name", scenario.stack.name},
           {"title", scenario.stack.title},
           {"origin", scenario.stack.origin},
+          {"vocab_multiple", scenario.stack.vocab_multiple},
           {"memory_error", scenario.stack.memory_error},
           {"residual_sigma", scenario.rates.residual_sigma},
           {"rates_origin", scenario.rates.origin}};
@@ -30,8 +31,7 @@ void add_answer(Json& json, const Scenario& scenario, const PlanAnswer& answer) 
   json["plan"] = engine::plan_to_json(answer.plan, scenario.model.layers);
   json["text"] = engine::describe(answer.plan);
   json["predicted"] = engine::outcome_to_json(answer.predicted);
-  json["measured"] =
-      answer.measured ? engine::outcome_to_json(*answer.measured) : Json(nullptr);
+  json["measured"] = answer.measured ? engine::outcome_to_json(*answer.measured) : Json(nullptr);
 }
 
 Json answer_json(const Scenario& scenario, const std::optional<PlanAnswer>& answer) {

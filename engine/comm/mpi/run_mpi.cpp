@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 // Up to this many bytes from all ranks together, a reduction gathers all data on every rank.
 constexpr int64_t kSmallBytes = 64 << 10;
 // Longer reductions go piece by piece, so that scratch memory stays small and in the cache.
-constexpr int64_t kPieceBytes = 2 << 20;
+constexpr int64_t kPieceBytes = 1 << 20;
 
 void check(int status, const std::source_location& where = std::source_location::current()) {
   if (status == MPI_SUCCESS) return;

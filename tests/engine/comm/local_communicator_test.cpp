@@ -21,9 +21,9 @@ TEST_P(LocalConformance, Holds) {
 INSTANTIATE_TEST_SUITE_P(Ranks, LocalConformance,
                          testing::Combine(testing::Range(size_t{0}, conformance::cases().size()),
                                           testing::Values(1, 2, 3, 4, 8)),
-                         [](const auto& info) {
-                           return conformance::cases()[std::get<0>(info.param)].name + "_on_" +
-                                  std::to_string(std::get<1>(info.param));
+                         [](const auto& instance) {
+                           return conformance::cases()[std::get<0>(instance.param)].name + "_on_" +
+                                  std::to_string(std::get<1>(instance.param));
                          });
 
 struct Boom : std::runtime_error {
@@ -35,6 +35,7 @@ struct Waiting {
   const char* name;
   void (*wait)(Communicator&);
 };
+void PrintTo(const Waiting& waiting, std::ostream* out) { *out << waiting.name; }
 const Waiting kWaits[] = {
     {"small_all_reduce", [](Communicator& c) { c.all_reduce(std::vector<float>(4)); }},
     {"large_all_reduce", [](Communicator& c) { c.all_reduce(std::vector<float>(40000)); }},
@@ -75,7 +76,7 @@ TEST_P(LocalFailure, EndsAllRanksWithItsCause) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Waits, LocalFailure, testing::ValuesIn(kWaits),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(LocalFailure, ReachesGroupsThatTheFailedRankIsNotIn) {
   EXPECT_THROW(run_local(4,

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -212,6 +213,7 @@ TEST(HfConfig, GemmaThreeTextModelFillsFromItsClass) {
     "num_hidden_layers": 34, "sliding_window": 1024}})");
   EXPECT_EQ(model.heads, 8);
   EXPECT_EQ(model.kv_heads, 4);
+  EXPECT_THAT(model.origin, HasSubstr("config.json; its text model alone"));
   EXPECT_EQ(model.head_dim, 256);
   EXPECT_EQ(parameter_count(model), 3'880'263'168);
 }
@@ -255,6 +257,8 @@ TEST(HfConfig, UnknownTypeFallsBackAndSaysSo) {
   EXPECT_EQ(parameter_count(general), parameter_count(read(kLlama)));
   EXPECT_THAT(general.origin, HasSubstr("read by the general rule of Llama"));
   EXPECT_THAT(read(llama_with(R"({"model_type": null})")).origin, HasSubstr("no model_type"));
+  EXPECT_THAT(read(llama_with(R"({"model_type": "t\u001b[31m\u00e9"})")).origin,
+              HasSubstr("'t?[31m?"));
   EXPECT_EQ(read(kLlama).origin, "config.json");
 }
 
@@ -306,7 +310,8 @@ TEST(HfConfig, EveryProblemOfAFileAtOnce) {
        {"hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
         "intermediate_size", "vocab_size", "hidden_act", "tie_word_embeddings", "rope_theta"})
     EXPECT_THAT(error, HasSubstr("config.json: " + std::string(key))) << error;
-  EXPECT_THAT(error, Not(HasSubstr("rms_norm_eps")));  // NaN reads as null
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 8) << error;  // each named once
+  EXPECT_THAT(error, Not(HasSubstr("rms_norm_eps")));                   // NaN reads as null
   EXPECT_THAT(error_of(llama_with(R"({"num_key_value_heads": 5})")), HasSubstr("multiple"));
 }
 
@@ -356,10 +361,11 @@ TEST(HfConfig, HostileMembersNeverCrashNorOverflow) {
   EXPECT_GT(sound, 1000);
 }
 
-TEST(HfConfig, TruncatedFilesAreOneClearError) {
+TEST(HfConfig, BrokenFilesAreOneClearError) {
   const std::string text = Json::parse(kLlama).dump();
   for (size_t size = 0; size < text.size(); ++size)
     EXPECT_THAT(error_of(text.substr(0, size)), HasSubstr("not valid JSON")) << size;
+  EXPECT_THAT(error_of(R"({"hidden_size": 1e999})"), HasSubstr("not valid JSON"));
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += "{\"text_config\":";
   EXPECT_THAT(error_of(deep), HasSubstr("nested deeper"));

@@ -184,6 +184,17 @@ TEST(Cluster, AUsersFileMayHoldPlainNumbersAndItsOwnLinks) {
   EXPECT_EQ(in_system.interconnect.nic_bytes_per_second, 400e9);
 }
 
+TEST(Cluster, TheExampleOfTheReadmeWorks) {
+  const std::string readme =
+      engine::read_text_file(std::string(AUTOTUNE_SOURCE_DIR) + "/profiles/README.md");
+  const std::string fence = "```json\n";
+  const size_t begin = readme.find(fence) + fence.size();
+  const std::string example = readme.substr(begin, readme.find("```", begin) - begin);
+  const ClusterSpec cluster = find_cluster(write_file("example.json", example), 16);
+  EXPECT_EQ(cluster.device.name, "my-gpu");
+  EXPECT_EQ(cluster.interconnect.all_reduce.at(8), 445e9);
+}
+
 TEST(Cluster, ASystemFileOfTheUserNamesAKnownGpu) {
   Json system = {{"name", "my-cluster"}, {"gpu", "a100-80gb"}};
   system["interconnect"] = cluster_to_json(find_cluster("dgx-a100", 8)).at("interconnect");

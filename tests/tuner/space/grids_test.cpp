@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <set>
+
+#include "engine/base/errors.h"
 
 namespace tuner {
 namespace {
@@ -113,6 +118,45 @@ TEST(Grids, ShippedRecommendationsAreAmongThePlans) {
     const auto texts = shapes(tried.plans);
     EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), texts.size());
   }
+}
+
+// A user's own grid replaces the built-in one of the same name; what is wrong in it is said at
+// once.
+TEST(Grids, AUsersGridComesFirstAndIsChecked) {
+  const std::string root = ::testing::TempDir() + "grids_config";
+  const std::string folder = root + "/autotune/grids";
+  std::filesystem::create_directories(folder);
+  const char* before = std::getenv("XDG_CONFIG_HOME");
+  const std::string saved = before ? before : "";
+  setenv("XDG_CONFIG_HOME", root.c_str(), 1);
+  const auto write = [&](const std::string& text) {
+    std::ofstream(folder + "/gpt-80gb.json") << text;
+  };
+  const Workload workload{.seq = 2048, .gbs = 64};
+  write(R"({"name": "mine", "source": "us", "memory_bytes": 80e9,
+    "habits": {"zero": 0, "recompute": "full", "sp_above_parameters": 0,
+               "one_layer_per_chunk_above_pp": 1000},
+    "grids": [{"rows": [{"parameters_up_to": 1e12, "tp": [4], "pp": [3, 2], "mbs": [1],
+                         "mp": {"from": 1, "to": 64}}]}],
+    "bases": [{"seq": 4096, "rows": []}]})");
+  const GridPlans mine = grid_plans(k175b, workload, 24, kA100_80);
+  EXPECT_EQ(mine.name, "mine");
+  EXPECT_THAT(shapes(mine.plans), ElementsAre("4/3/1"))
+      << "pp 2 gives dp 3, which does not divide 64";
+  EXPECT_EQ(mine.plans.front().recompute.mode, engine::Recompute::Mode::full);
+  EXPECT_THAT(mine.base, IsEmpty());
+
+  write(R"({"name": "mine", "memory_bytes": 80, "habits": {}, "grids": [{"rows": [{"tp": []}]}]})");
+  try {
+    grid_plans(k175b, workload, 24, kA100_80);
+    ADD_FAILURE() << "a broken grid was accepted";
+  } catch (const engine::InputError& error) {
+    for (const char* place : {"source", "memory_bytes", "habits.recompute", "grids[0].rows[0].tp",
+                              "grids[0].rows[0].mp.from", "bases"})
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(place));
+  }
+  std::filesystem::remove_all(root);
+  before ? setenv("XDG_CONFIG_HOME", saved.c_str(), 1) : unsetenv("XDG_CONFIG_HOME");
 }
 
 }  // namespace

@@ -1,0 +1,174 @@
+// Reading of answers: lenient where a member is absent, strict where it is wrong.
+#include "tuner/report/answer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/json_reader.h"
+
+namespace tuner {
+namespace {
+
+using engine::Json;
+using engine::ObjectReader;
+using engine::Problems;
+
+constexpr auto kSource = "the stored answer";
+
+std::vector<std::string> texts(ObjectReader& reader, const std::string& key) {
+  const Json& list = reader.value(key);
+  std::vector<std::string> sentences;
+  if (list.is_array())
+    for (const Json& entry : list)
+      if (entry.is_string()) sentences.push_back(entry.get<std::string>());
+  if (!list.is_null() && (!list.is_array() || sentences.size() != list.size()))
+    reader.problem(key, "must be a list of texts");
+  return sentences;
+}
+
+void read_machines(ObjectReader cluster, Question& question) {
+  question.gpus = cluster.integer("gpus", {}, 0);
+  question.system = cluster.text("system", "");
+  question.cluster_origin = cluster.text("origin", "");
+  ObjectReader device = cluster.object("device");
+  question.gpu = device.text("name", "");
+  question.gpu_title = device.text("title", question.gpu);
+  question.memory_bytes = device.number("memory_bytes", {}, 0.0);
+  ObjectReader links = cluster.object("interconnect");
+  question.gpus_per_node = links.integer("gpus_per_node", {}, 0);
+}
+
+Question read_question(ObjectReader& answer) {
+  Question question;
+  ObjectReader model = answer.object("model");
+  question.model = model.text("name", "");
+  question.model_origin = model.text("origin", "");
+  question.parameters = model.number("parameters", {}, 0.0);
+  question.vocab = model.integer("vocab", {}, 0);
+  read_machines(answer.object("cluster"), question);
+  ObjectReader stack = answer.object("stack");
+  question.stack = stack.text("name", "");
+  question.stack_origin = stack.text("origin", "");
+  question.rates_origin = stack.text("rates_origin", "");
+  question.memory_error = stack.number("memory_error", {}, 0.0);
+  question.vocab_multiple = stack.integer("vocab_multiple", {0, 1 << 20}, 0);
+  ObjectReader workload = answer.object("workload");
+  question.seq = workload.integer("seq", {}, 0);
+  question.gbs = workload.integer("gbs", {}, 0);
+  question.tokens = workload.number("tokens", {}, 0.0);
+  question.precision = workload.text("precision", "");
+  question.attention = workload.text("attention", "");
+  return question;
+}
+
+std::optional<engine::Outcome> read_outcome(ObjectReader& reader, const std::string& key) {
+  const Json& value = reader.value(key);
+  if (value.is_null()) return std::nullopt;
+  return engine::outcome_from_json(value, kSource);
+}
+
+// The plan and its words; the outcomes are the caller's.
+PlanRecord read_plan(ObjectReader& reader) {
+  PlanRecord record;
+  record.text = reader.text("text", "");
+  if (const Json& plan = reader.value("plan"); !plan.is_null()) {
+    record.plan = engine::plan_from_json(plan, kSource);
+    ObjectReader members = reader.object("plan");
+    record.layers_per_stage = members.integers("layers_per_stage", {0, 1 << 20});
+    if (record.text.empty()) record.text = engine::describe(*record.plan);
+  }
+  return record;
+}
+
+PlanRecord read_record(ObjectReader reader) {
+  PlanRecord record = read_plan(reader);
+  record.predicted = read_outcome(reader, "predicted");
+  record.measured = read_outcome(reader, "measured");
+  return record;
+}
+
+std::optional<PlanRecord> read_optional_record(ObjectReader& answer, const std::string& key) {
+  if (answer.value(key).is_null()) return std::nullopt;
+  return read_record(answer.object(key));
+}
+
+RunnerUpRecord read_runner_up(ObjectReader reader) {
+  RunnerUpRecord runner_up{read_record(reader), 0, std::nullopt, reader.text("difference", "")};
+  runner_up.slower = reader.number("slower", {-1, 1e300}, 0.0);
+  if (reader.has("probability_faster"))
+    runner_up.probability_faster = reader.number("probability_faster", {0, 1});
+  return runner_up;
+}
+
+SearchRecord read_search(ObjectReader reader) {
+  SearchRecord search;
+  search.candidates = reader.integer("candidates", {}, 0);
+  search.legal = reader.integer("legal", {}, 0);
+  search.fits = reader.integer("fits", {}, 0);
+  search.simulated = reader.integer("simulated", {}, 0);
+  search.seconds = reader.number("seconds", {}, 0.0);
+  ObjectReader rejected = reader.object("rejected");
+  for (const std::string& code : rejected.keys())
+    search.rejected[code] = rejected.integer(code, {}, 0);
+  return search;
+}
+
+std::optional<GridRecord> read_grid(ObjectReader& answer) {
+  if (answer.value("grid").is_null()) return std::nullopt;
+  ObjectReader reader = answer.object("grid");
+  GridRecord grid;
+  grid.name = reader.text("name", "");
+  grid.plans = reader.integer("plans", {}, 0);
+  grid.legal = reader.integer("legal", {}, 0);
+  grid.fits = reader.integer("fits", {}, 0);
+  grid.best = read_optional_record(reader, "best");
+  return grid;
+}
+
+}  // namespace
+
+const engine::Outcome* PlanRecord::outcome() const {
+  if (measured && measured->status == engine::OutcomeStatus::ok) return &*measured;
+  return predicted ? &*predicted : nullptr;
+}
+
+int64_t TrainAnswer::measured() const {
+  return (best && best->measured ? 1 : 0) +
+         std::count_if(runners_up.begin(), runners_up.end(), [](const RunnerUpRecord& runner_up) {
+           return runner_up.record.measured.has_value();
+         });
+}
+
+TrainAnswer read_train_answer(const Json& json) {
+  Problems problems(kSource);
+  ObjectReader reader(json, "", problems);
+  TrainAnswer answer;
+  answer.question = read_question(reader);
+  answer.search = read_search(reader.object("search"));
+  answer.best = read_optional_record(reader, "best");
+  for (const ObjectReader& runner_up : reader.objects("runners_up"))
+    answer.runners_up.push_back(read_runner_up(runner_up));
+  answer.knows_baseline = json.contains("baseline");
+  answer.baseline = read_optional_record(reader, "baseline");
+  answer.speedup = reader.number("speedup_over_baseline", {}, 0.0);
+  answer.days = reader.number("days_to_train", {}, 0.0);
+  answer.grid = read_grid(reader);
+  answer.reasons = texts(reader, "reasons");
+  answer.remedies = texts(reader, "remedies");
+  answer.assumptions = texts(reader, "assumptions");
+  problems.throw_if_any();
+  return answer;
+}
+
+EstimateAnswer read_estimate_answer(const Json& json) {
+  Problems problems(kSource);
+  ObjectReader reader(json, "", problems);
+  EstimateAnswer answer;
+  answer.question = read_question(reader);
+  answer.record = read_plan(reader);
+  answer.record.predicted = engine::outcome_from_json(json, kSource);
+  problems.throw_if_any();
+  return answer;
+}
+
+}  // namespace tuner

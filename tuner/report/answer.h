@@ -1,0 +1,86 @@
+// Answers read back from their JSON, for rendering.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/plan/outcome.h"
+#include "engine/plan/parallel_plan.h"
+
+namespace tuner {
+
+// What was asked. Empty texts and zeros: the answer does not say.
+struct Question {
+  std::string model, model_origin;
+  double parameters = 0;
+  int64_t vocab = 0;
+  int64_t gpus = 0;
+  std::string gpu, gpu_title, system, cluster_origin;
+  int64_t gpus_per_node = 0;
+  double memory_bytes = 0;  // of a GPU
+  std::string stack, stack_origin, rates_origin;
+  double memory_error = 0;     // 90 % band of the memory model, relative
+  int64_t vocab_multiple = 0;  // the vocabulary is padded to this · tp
+  int64_t seq = 0, gbs = 0;
+  double tokens = 0;
+  std::string precision, attention;
+};
+
+struct PlanRecord {
+  std::optional<engine::ParallelPlan> plan;  // absent for a plan that breaks a rule
+  std::vector<int64_t> layers_per_stage;     // in full
+  std::string text;                          // the plan in words
+  std::optional<engine::Outcome> predicted, measured;
+
+  // What is known best: a measurement that worked, else the prediction; null when there is neither.
+  const engine::Outcome* outcome() const;
+};
+
+struct RunnerUpRecord {
+  PlanRecord record;
+  double slower = 0;
+  std::optional<double> probability_faster;
+  std::string difference;
+};
+
+struct SearchRecord {
+  int64_t candidates = 0, legal = 0, fits = 0;
+  int64_t simulated = 0;
+  double seconds = 0;
+  std::map<std::string, int64_t> rejected;
+};
+
+struct GridRecord {
+  std::string name;
+  int64_t plans = 0, legal = 0, fits = 0;
+  std::optional<PlanRecord> best;
+};
+
+struct TrainAnswer {
+  Question question;
+  SearchRecord search;
+  std::optional<PlanRecord> best;
+  std::vector<RunnerUpRecord> runners_up;
+  bool knows_baseline = false;  // the answer says whether there is one
+  std::optional<PlanRecord> baseline;
+  double speedup = 0;  // over the baseline; 0 = not known
+  double days = 0;     // to train; 0 = not known
+  std::optional<GridRecord> grid;
+  std::vector<std::string> reasons, remedies, assumptions;
+
+  int64_t measured() const;  // how many of the plans were
+};
+
+struct EstimateAnswer {
+  Question question;
+  PlanRecord record;
+};
+
+// Both throw InputError with every problem of the JSON.
+TrainAnswer read_train_answer(const nlohmann::json& answer);
+EstimateAnswer read_estimate_answer(const nlohmann::json& answer);
+
+}  // namespace tuner

@@ -1,0 +1,62 @@
+// Document: a report as data, before it is laid out for a terminal or as Markdown. Its texts are
+// raw: names in them may be hostile, and every renderer makes them harmless in its own way.
+#pragma once
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tuner/report/table.h"
+
+namespace tuner {
+
+enum class Tone { plain, strong, good, bad, faint };
+
+struct Sentence {
+  std::string text;
+  Tone tone = Tone::plain;
+};
+
+struct Bullet {
+  std::string text;
+};
+
+// Shares of a whole, largest share first or in the order of the report; percent sum to 100.
+struct Bars {
+  struct Part {
+    std::string name;
+    double percent = 0;  // a multiple of 0.1
+    std::string amount;
+  };
+  std::vector<Part> parts;
+};
+
+// A command to type. The words are quoted for a shell.
+struct CommandLine {
+  std::vector<std::string> words;
+  std::string purpose;
+};
+
+using Block = std::variant<Sentence, Bullet, Table, Bars, CommandLine>;
+
+struct Section {
+  std::string label;
+  std::vector<Block> blocks;
+};
+
+struct Document {
+  std::string verb;                // "autotune train"
+  std::vector<std::string> asked;  // what was asked, a line each
+  std::vector<Section> sections;
+
+  // Appends a section; one without blocks is left out.
+  void add(Section section) {
+    if (!section.blocks.empty()) sections.push_back(std::move(section));
+  }
+};
+
+struct TrainAnswer;
+struct EstimateAnswer;
+Document document_of(const TrainAnswer& answer);
+Document document_of(const EstimateAnswer& answer);
+
+}  // namespace tuner

@@ -1,0 +1,25 @@
+// Layouts of documents, and the escaping each needs.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "tuner/report/answer.h"
+#include "tuner/report/document.h"
+#include "tuner/report/report.h"
+
+namespace tuner {
+
+std::string render_document(const Document& document, const ReportStyle& style);
+std::string render_document_markdown(const Document& document);
+
+// Text that Markdown shows as it is: no markup, HTML, web link or image comes of it.
+std::string markdown_escaped(std::string_view text);
+
+std::string csv_of(const TrainAnswer& answer);
+std::string csv_of(const EstimateAnswer& answer);
+
+// One field of a CSV line, quoted where it must be; what a spreadsheet would take for a formula
+// begins with an apostrophe.
+std::string csv_field(std::string_view text);
+
+}  // namespace tuner

@@ -1,0 +1,57 @@
+// Phrases, tables and commands that the documents of different answers share.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tuner/report/answer.h"
+#include "tuner/report/document.h"
+
+namespace tuner {
+
+// The rule that a plan must fit the memory of a GPU.
+constexpr auto kMemoryRule = "AT0201";
+
+// "~" before predicted numbers, nothing before measured ones.
+std::string_view mark(const engine::Outcome& outcome);
+
+// The lines that say what was asked. `tp` of the plan the answer is about, which decides the
+// padding of the vocabulary; 0 = there is none.
+std::vector<std::string> asked_lines(const Question& question, int tp);
+
+// The plan in words, with the layers of its stages where they differ.
+std::string plan_phrase(const PlanRecord& record);
+// "19.40 to 21.30 s"
+std::string seconds_range(double low, double high);
+// "step ~20.30 s (19.40 to 21.30 s)"; the interval is left out where it is not known.
+std::string step_phrase(const engine::Outcome& outcome);
+// "~151.3 TFLOP/s per GPU (model FLOPs, full attention square), ~48.5 % MFU, ~141 tokens/s per GPU"
+std::string rate_phrase(const engine::Outcome& outcome);
+// The fullest stage, the capacity, and what the error band of the memory model leaves of it.
+Sentence memory_sentence(const Question& question, const engine::Outcome& outcome);
+// What the marks and ranges mean.
+Sentence legend(const engine::Outcome& outcome);
+
+// The outcome must have stages.
+const engine::StageMemory& fullest_stage(const engine::Outcome& outcome);
+
+// Where the step goes: the parts of more than 0.3 %, the others in one sum.
+Section step_section(const engine::Outcome& outcome);
+// Memory by use of the stages, of at most `most_stages`: the first, second, middle, last and
+// fullest.
+Section memory_section(const engine::Outcome& outcome, size_t most_stages);
+
+// Where the numbers come from: the files that were read.
+Section sources_section(const Question& question);
+
+// The command that estimates the plan again.
+CommandLine estimate_command(const Question& question, const PlanRecord& record);
+
+// The word as a shell has to be given it.
+std::string shell_word(const std::string& word);
+
+// Shares as multiples of 0.1 that sum to 100 (the largest remainders are rounded up).
+std::vector<double> rounded_percent(const std::vector<double>& amounts);
+
+}  // namespace tuner

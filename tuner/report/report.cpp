@@ -1,0 +1,57 @@
+// Which answer it is, and how it is shown.
+#include "tuner/report/report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "engine/base/errors.h"
+#include "engine/base/json_reader.h"
+#include "tuner/report/answer.h"
+#include "tuner/report/document.h"
+#include "tuner/report/layout.h"
+
+namespace tuner {
+namespace {
+
+using engine::Json;
+
+std::variant<TrainAnswer, EstimateAnswer> read_answer(const Json& json) {
+  if (!json.is_object())
+    throw engine::InputError(
+        "the answer cannot be shown: it is no JSON object; run the command again");
+  const auto schema = json.find("schema");
+  if (schema == json.end() || !schema->is_string())
+    throw engine::InputError(
+        "the answer cannot be shown: it has no \"schema\" that names its kind; run the command "
+        "again");
+  const auto name = schema->get<std::string>();
+  if (name == "autotune.train/1") return read_train_answer(json);
+  if (name == "autotune.estimate/1") return read_estimate_answer(json);
+  throw engine::InputError(
+      fmt::format("answers of the schema '{}' cannot be shown by this version, which knows "
+                  "autotune.train/1 and "
+                  "autotune.estimate/1; use --json, or the version that gave the answer",
+                  cut_to_width(harmless(name), 64)));
+}
+
+Document read_document(const Json& answer) {
+  return std::visit([](const auto& read) { return document_of(read); }, read_answer(answer));
+}
+
+}  // namespace
+
+std::string render_text(const Json& answer, const ReportStyle& style) {
+  return render_document(read_document(answer), style);
+}
+
+std::string render_markdown(const Json& answer) {
+  return render_document_markdown(read_document(answer));
+}
+
+std::string render_csv(const Json& answer) {
+  return std::visit([](const auto& read) { return csv_of(read); }, read_answer(answer));
+}
+
+}  // namespace tuner

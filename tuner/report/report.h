@@ -1,0 +1,25 @@
+// Renders answers (the JSON that `autotune train` and `autotune estimate train` give and the store
+// keeps).
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace tuner {
+
+struct ReportStyle {
+  int width = 100;  // columns of the terminal; used from 40 to 100
+  bool color = false;
+  bool ascii = false;  // no character beyond ASCII, for locales without UTF-8
+  bool wide = false;   // tables keep every column, however wide they get
+};
+
+// All three dispatch on the member "schema" (autotune.train/1, autotune.estimate/1) and throw
+// InputError for any other and for an answer that cannot be read. Members that older answers lack
+// are left out of the report.
+std::string render_text(const nlohmann::json& answer, const ReportStyle& style);
+std::string render_markdown(const nlohmann::json& answer);
+// One row a plan: the best, the runners-up, the baseline, or the one that was estimated. Fields
+// that would be formulas to a spreadsheet begin with an apostrophe.
+std::string render_csv(const nlohmann::json& answer);
+
+}  // namespace tuner

@@ -1,0 +1,224 @@
+// Predictions beside published measurements.
+#include "tuner/validate/validation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "engine/base/json_reader.h"
+#include "tuner/model/cost_model.h"
+#include "tuner/model/memory_model.h"
+
+namespace tuner {
+
+using engine::Json;
+using engine::ParallelPlan;
+
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Allocated bytes of a framework know nothing of the context and the libraries.
+double allocator_bytes(const engine::StageMemory& stage, bool without_runtime) {
+  return stage.total() - (without_runtime ? stage[engine::MemoryUse::runtime] : 0);
+}
+
+PredictedRow predict_memory(const PublishedRow& row) {
+  PredictedRow result{&row, 0, 0, 0, row.plans.front()};
+  const engine::MemoryOutcome memory = MemoryModel(row.scenario).evaluate(result.plan);
+  if (row.last_stage) {
+    result.predicted = allocator_bytes(memory.stages.back(), row.allocator_bytes);
+  } else {
+    for (const engine::StageMemory& stage : memory.stages)
+      result.predicted = std::max(result.predicted, allocator_bytes(stage, row.allocator_bytes));
+  }
+  const double error = row.scenario.stack.memory_error;
+  result.low = result.predicted / (1 + error);
+  result.high = result.predicted * (1 + error);
+  return result;
+}
+
+std::vector<double> ranks(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<double> rank(values.size());
+  for (size_t i = 0; i < order.size();) {
+    size_t end = i;
+    while (end < order.size() && values[order[end]] == values[order[i]]) ++end;
+    for (size_t j = i; j < end; ++j)
+      rank[order[j]] = (static_cast<double>(i) + static_cast<double>(end) - 1) / 2;
+    i = end;
+  }
+  return rank;
+}
+
+double spearman(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::vector<double> ra = ranks(a), rb = ranks(b);
+  const double mean = (static_cast<double>(a.size()) - 1) / 2;
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += (ra[i] - mean) * (rb[i] - mean);
+    aa += (ra[i] - mean) * (ra[i] - mean);
+    bb += (rb[i] - mean) * (rb[i] - mean);
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+struct Timed {
+  double measured = 0, predicted = 0;
+  int repeats = 0;
+};
+
+// Everything that must be equal for plans to compete.
+std::string group_key(const PublishedRow& row) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", row.shape, row.scenario.model.vocab, row.gpu,
+                     row.scenario.cluster.gpus, row.scenario.workload.seq, row.plans.front().gbs,
+                     name_of(row.scenario.workload.precision), row.stack, row.source);
+}
+
+Json summary_json(const ErrorSummary& s) {
+  return {{"n", s.n},
+          {"mape", s.mape},
+          {"median", s.median},
+          {"bias", s.bias},
+          {"coverage_90", s.coverage_90}};
+}
+
+template <class Key>
+Json summaries_by(const std::vector<PredictedRow>& rows, Key key) {
+  std::map<std::string, std::vector<const PredictedRow*>> groups;
+  for (const PredictedRow& row : rows) groups[std::string(key(*row.row))].push_back(&row);
+  Json json = Json::object();
+  for (const auto& [name, members] : groups) json[name] = summary_json(summarize(members));
+  return json;
+}
+
+Json row_json(const PredictedRow& row) {
+  return {{"id", row.row->id},
+          {"source", row.row->source},
+          {"gpu", row.row->gpu},
+          {"stack", row.row->stack},
+          {"metric", name_of(row.row->metric)},
+          {"measured", row.row->measured},
+          {"predicted", row.predicted},
+          {"low", row.low},
+          {"high", row.high},
+          {"error", row.error()},
+          {"assumed", row.row->assumed}};
+}
+
+}  // namespace
+
+PredictedRow predict_row(const PublishedRow& row) {
+  if (row.metric == Metric::peak_bytes) return predict_memory(row);
+  PredictedRow best{&row, 0, 0, 0, {}};
+  const CostModel cost(row.scenario);
+  for (const ParallelPlan& plan : row.plans) {
+    const double seconds = cost.simulated_step(cost.micro_batch_cost(plan), plan).total();
+    if (best.predicted > 0 && seconds >= best.predicted) continue;
+    best.predicted = seconds;
+    best.plan = plan;
+  }
+  const engine::Interval interval = interval_of(best.predicted, row.scenario.rates.residual_sigma);
+  best.low = interval.low;
+  best.high = interval.high;
+  return best;
+}
+
+ErrorSummary summarize(const std::vector<const PredictedRow*>& rows) {
+  ErrorSummary summary;
+  std::vector<double> sizes, errors;
+  for (const PredictedRow* row : rows) {
+    errors.push_back(row->error());
+    sizes.push_back(std::abs(row->error()));
+    summary.coverage_90 += row->row->measured >= row->low && row->row->measured <= row->high;
+  }
+  summary.n = static_cast<int>(rows.size());
+  if (rows.empty()) return summary;
+  const auto n = static_cast<double>(rows.size());
+  summary.mape = std::accumulate(sizes.begin(), sizes.end(), 0.0) / n;
+  summary.median = median(sizes);
+  summary.bias = median(errors);
+  summary.coverage_90 /= n;
+  return summary;
+}
+
+RankingSummary rank_groups(const std::vector<PredictedRow>& rows, const std::string& source,
+                           double least_spread) {
+  std::map<std::string, std::map<std::string, Timed>> groups;
+  for (const PredictedRow& row : rows) {
+    if (row.row->metric != Metric::step_seconds || row.row->plans.size() != 1) continue;
+    if (!source.empty() && row.row->source != source) continue;
+    Timed& timed = groups[group_key(*row.row)][engine::describe(row.plan)];
+    timed.measured += row.row->measured;
+    timed.predicted += row.predicted;
+    ++timed.repeats;
+  }
+  RankingSummary summary;
+  for (const auto& [key, plans] : groups) {
+    if (plans.size() < 3) continue;
+    std::vector<double> measured, predicted;
+    for (const auto& [text, timed] : plans) {
+      measured.push_back(timed.measured / timed.repeats);
+      predicted.push_back(timed.predicted / timed.repeats);
+    }
+    const auto [low, high] = std::minmax_element(measured.begin(), measured.end());
+    if (*high / *low < least_spread) continue;
+    const auto pick = std::min_element(predicted.begin(), predicted.end()) - predicted.begin();
+    ++summary.groups;
+    summary.mean_spearman += spearman(predicted, measured);
+    summary.mean_regret += measured[static_cast<size_t>(pick)] / *low - 1;
+  }
+  if (summary.groups > 0) {
+    summary.mean_spearman /= summary.groups;
+    summary.mean_regret /= summary.groups;
+  }
+  return summary;
+}
+
+Validation validate(PublishedRows rows) {
+  Validation validation;
+  validation.read = std::move(rows);
+  for (const PublishedRow& row : validation.read.rows)
+    validation.predicted.push_back(predict_row(row));
+  return validation;
+}
+
+Json validation_to_json(const Validation& v) {
+  Json rows = Json::array();
+  std::vector<const PredictedRow*> all;
+  for (const PredictedRow& row : v.predicted) {
+    rows.push_back(row_json(row));
+    all.push_back(&row);
+  }
+  Json skipped = Json::array();
+  for (const SkippedRow& row : v.read.skipped)
+    skipped.push_back({{"id", row.id}, {"reason", row.reason}});
+  const RankingSummary ranking = rank_groups(v.predicted);
+  return {
+      {"schema", "autotune.validate/1"},
+      {"rows", std::move(rows)},
+      {"summary",
+       {{"all", summary_json(summarize(all))},
+        {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.source; })},
+        {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.gpu; })},
+        {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.stack; })},
+        {"by_metric", summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })}}},
+      {"ranking",
+       {{"groups", ranking.groups},
+        {"mean_spearman", ranking.mean_spearman},
+        {"mean_regret", ranking.mean_regret}}},
+      {"skipped", std::move(skipped)}};
+}
+
+}  // namespace tuner
