@@ -22,11 +22,11 @@ void search(benchmark::State& state, const Request& request) {
   state.counters["candidates"] = static_cast<double>(result.counts.candidates);
   state.counters["legal"] = static_cast<double>(result.counts.legal);
   state.counters["fits"] = static_cast<double>(result.fits);
-  state.counters["plans_per_second"] =
-      benchmark::Counter(static_cast<double>(result.counts.legal),
-                         benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["plans_per_second"] = benchmark::Counter(
+      static_cast<double>(result.counts.legal), benchmark::Counter::kIsIterationInvariantRate);
   std::string removed;
-  for (const auto& [code, count] : result.counts.rejected) removed += fmt::format("{} {}  ", code, count);
+  for (const auto& [code, count] : result.counts.rejected)
+    removed += fmt::format("{} {}  ", code, count);
   state.SetLabel(removed);
 }
 
@@ -47,8 +47,11 @@ void enumerate(benchmark::State& state, const Request& request) {
 const Request k175b2022{};
 const Request k175bCore{.stack = "megatron-core"};
 const Request k1t2022{.model = "gpt3-1t", .gpus = 131'072, .gbs = 16'384};
-const Request k1tCore{.model = "gpt3-1t", .gpu = "h100-80gb", .gpus = 131'072,
-                      .stack = "megatron-core", .gbs = 16'384};
+const Request k1tCore{.model = "gpt3-1t",
+                      .gpu = "h100-80gb",
+                      .gpus = 131'072,
+                      .stack = "megatron-core",
+                      .gbs = 16'384};
 
 BENCHMARK_CAPTURE(search, 175b_1024_megatron_2022, k175b2022)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(search, 175b_1024_megatron_core, k175bCore)->Unit(benchmark::kMillisecond);

@@ -23,12 +23,12 @@ std::string to_string(const Recompute& recompute);  // "none", "selective", "ful
 Recompute parse_recompute(std::string_view text);   // throws InputError
 
 struct ParallelPlan {
-  int dp = 1;   // data-parallel replicas
-  int tp = 1;   // tensor
-  int pp = 1;   // pipeline stages
-  int vpp = 1;  // model chunks a pipeline rank (1 = not interleaved)
-  int cp = 1;   // context: the sequence of one sample is split over cp ranks
-  int ep = 1;   // expert
+  int dp = 1;       // data-parallel replicas
+  int tp = 1;       // tensor
+  int pp = 1;       // pipeline stages
+  int vpp = 1;      // model chunks a pipeline rank (1 = not interleaved)
+  int cp = 1;       // context: the sequence of one sample is split over cp ranks
+  int ep = 1;       // expert
   bool sp = false;  // Megatron sequence parallelism
   int zero = 0;     // 0 nothing sharded over dp · cp, 1 optimizer, 2 + gradients, 3 + parameters
   int64_t mbs = 1;  // micro-batch, sequences

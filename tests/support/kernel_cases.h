@@ -18,6 +18,8 @@ struct KernelCase {
   DType type;
   bool runs_here() const;
   std::unique_ptr<kernels::Kernels> make() const;
+  // A barrier among 8 threads on few cores takes long: groups get smaller cases.
+  bool is_group() const { return executor == "group"; }
   DType statistics() const { return kernels::arithmetic_of(type); }
 };
 

@@ -1,8 +1,8 @@
 // Printing and storing answers.
 #include "tuner/cli/answers.h"
 
-#include <clocale>
 #include <langinfo.h>
+#include <clocale>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -24,7 +24,7 @@ bool is_utf8_locale() {
 }  // namespace
 
 void print_answer(const nlohmann::json& answer, const Arguments& arguments) {
-  if (arguments.flag("--json")) return print_result(answer.dump(2) + "\n");
+  if (arguments.flag("--json")) return print_result(json_text(answer) + "\n");
   ReportStyle style;
   style.width = output_width();
   style.color = use_color(arguments.color(), Stream::result);
@@ -44,7 +44,7 @@ void store_answer(const nlohmann::json& answer, const Arguments& arguments,
   run.title = title;
   run.status = status;
   run.tool_version = version_number();
-  run.answer = answer.dump();
+  run.answer = json_text(answer, -1);
   const auto path = arguments.text("--db");
   Store(path ? *path : default_store_path()).add_run(run);
 }

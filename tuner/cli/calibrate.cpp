@@ -32,9 +32,9 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (file) std::filesystem::rename(part, path, error);
   if (!file || error) {
     std::filesystem::remove(part, error);
-    throw engine::Error(engine::ExitCode::storage,
-                        fmt::format("{}: cannot be written; check its folder and the space left",
-                                    path.string()));
+    throw engine::Error(
+        engine::ExitCode::storage,
+        fmt::format("{}: cannot be written; check its folder and the space left", path.string()));
   }
 }
 
@@ -61,18 +61,19 @@ int run_calibrate(const Arguments& arguments) {
                 [](const PublishedRow& row) { return row.metric != Metric::step_seconds; });
   constexpr size_t kFewest = 3;
   if (published.rows.size() < kFewest)
-    throw engine::InputError(fmt::format(
-        "{}: {} rows can be predicted; a fit needs at least {} with step_time_s", from,
-        published.rows.size(), kFewest));
-  const FitAccount account =
-      fit_and_validate(start, published.rows, [](int done, int total) {
-        print_message(fmt::format("fit {} of {}\n", done, total));
-      });
-  const std::string output = arguments.text("--output").value_or(
-      (std::filesystem::path(user_data_folder()) / "profiles" / "rates.json").string());
+    throw engine::InputError(
+        fmt::format("{}: {} rows can be predicted; a fit needs at least {} with step_time_s", from,
+                    published.rows.size(), kFewest));
+  const FitAccount account = fit_and_validate(start, published.rows, [](int done, int total) {
+    print_message(fmt::format("fit {} of {}\n", done, total));
+  });
+  const std::string output =
+      arguments.text("--output")
+          .value_or(
+              (std::filesystem::path(user_data_folder()) / "profiles" / "rates.json").string());
   const nlohmann::json fit = fit_to_json(account, "autotune calibrate --from " + from);
   write_file(output, document(account.table.to_json(fit)));
-  print_result(fmt::format("Fitted {} rows; errors with every source weighted alike:\n", 
+  print_result(fmt::format("Fitted {} rows; errors with every source weighted alike:\n",
                            account.in_sample.size()) +
                errors_line("on the rows of the fit", account.in_sample) +
                errors_line("on model shapes left out", account.cross.by_shape) +
@@ -84,27 +85,28 @@ int run_calibrate(const Arguments& arguments) {
 }  // namespace
 
 Command calibrate_command() {
-  return {.words = "calibrate",
-          .summary = "Fit the constants of the cost model to published or own runs",
-          .description =
-              "Starts from the priors in profiles/rates.json and writes the file again with the "
-              "fitted values, the rows and the errors on rows left out (whole model shapes, whole "
-              "sources). The same rows give the same digits. A file in your own data folder is used "
-              "instead of the built-in one from then on.",
-          .examples = {{"calibrate --from runs.csv", "Fit to your own runs"},
-                       {"calibrate --from tests/data/published_train.csv --output profiles/rates.json",
-                        "Repeat the fit of the built-in constants"}},
-          .options = {{.name = "--from",
-                       .kind = ValueKind::text,
-                       .placeholder = "FILE",
-                       .help = "A CSV table of training runs, as for validate train",
-                       .required = true},
-                      {.name = "--output",
-                       .kind = ValueKind::text,
-                       .placeholder = "FILE",
-                       .help = "Where to write the constants",
-                       .default_text = "your data folder"}},
-          .run = run_calibrate};
+  return {
+      .words = "calibrate",
+      .summary = "Fit the constants of the cost model to published or own runs",
+      .description =
+          "Starts from the priors in profiles/rates.json and writes the file again with the "
+          "fitted values, the rows and the errors on rows left out (whole model shapes, whole "
+          "sources). The same rows give the same digits. A file in your own data folder is used "
+          "instead of the built-in one from then on.",
+      .examples = {{"calibrate --from runs.csv", "Fit to your own runs"},
+                   {"calibrate --from tests/data/published_train.csv --output profiles/rates.json",
+                    "Repeat the fit of the built-in constants"}},
+      .options = {{.name = "--from",
+                   .kind = ValueKind::text,
+                   .placeholder = "FILE",
+                   .help = "A CSV table of training runs, as for validate train",
+                   .required = true},
+                  {.name = "--output",
+                   .kind = ValueKind::text,
+                   .placeholder = "FILE",
+                   .help = "Where to write the constants",
+                   .default_text = "your data folder"}},
+      .run = run_calibrate};
 }
 
 }  // namespace tuner

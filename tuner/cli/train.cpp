@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
@@ -16,8 +17,14 @@ namespace tuner {
 namespace {
 
 // What no plan can mend is bad input.
-void refuse_impossible(const Scenario& scenario) {
+void refuse_impossible(const Scenario& scenario, const Restrictions& restrictions) {
   std::vector<std::string> problems;
+  const std::vector<int>& shares = restrictions.layers_per_stage;
+  const int64_t placed = std::accumulate(shares.begin(), shares.end(), int64_t{0});
+  if (!shares.empty() && placed != scenario.model.layers)
+    problems.push_back(fmt::format("--layers-per-stage {} places {} layers, but {} has {}",
+                                   fmt::join(shares, ","), placed, scenario.model.name,
+                                   scenario.model.layers));
   for (const engine::Violation& violation : scenario_violations(scenario))
     problems.push_back(violation.nearest.empty()
                            ? fmt::format("{} {}", violation.code, violation.message)
@@ -34,8 +41,9 @@ std::string title_of(const Recommendation& r) {
 
 int run_train(const Arguments& arguments) {
   ScenarioAnswer asked = scenario_of(arguments);
-  refuse_impossible(asked.scenario);
-  Recommendation r = recommend(asked.scenario, restrictions_of(arguments));
+  const Restrictions restrictions = restrictions_of(arguments);
+  refuse_impossible(asked.scenario, restrictions);
+  Recommendation r = recommend(asked.scenario, restrictions);
   if (!asked.defaults.empty())
     r.assumptions.insert(r.assumptions.begin(),
                          fmt::format("taken by default: {}", fmt::join(asked.defaults, ", ")));
@@ -53,13 +61,16 @@ Command train_command() {
       .words = "train",
       .summary = "Find the fastest plan to train a model on a number of GPUs",
       .description =
-          "Predicts every legal plan (tensor, pipeline, data and context parallelism, interleaving, "
+          "Predicts every legal plan (tensor, pipeline, data and context parallelism, "
+          "interleaving, "
           "sequence parallelism, micro-batch, recomputation, optimizer sharding), drops those that "
-          "do not fit, and recommends the fastest, with its reasons and its error band. The options "
+          "do not fit, and recommends the fastest, with its reasons and its error band. The "
+          "options "
           "of a plan restrict the search and take lists.",
       .examples = {{"train --model 175b --gpus 1024", "GPT-3 175B on 1,024 A100s"},
                    {"train --model llama-3.1-70b --gpus 64 --gpu h100-80gb", "Llama 70B on H100s"},
-                   {"train --model ./config.json --gpus 8 --gpu a100-40gb --json", "A model of your own"},
+                   {"train --model ./config.json --gpus 8 --gpu a100-40gb --json",
+                    "A model of your own"},
                    {"train --model 175b --gpus 1024 --tp 4,8 --no-sp --recompute none,full",
                     "Only such plans"}},
       .options = scenario_options(),

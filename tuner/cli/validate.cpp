@@ -41,7 +41,8 @@ PublishedRows chosen_rows(const Arguments& arguments, PublishedRows all) {
     return lower(row.source).find(part) == std::string::npos;
   });
   if (!part.empty() && all.rows.empty())
-    throw engine::InputError(fmt::format("no row that can be predicted has '{}' in its source", part));
+    throw engine::InputError(
+        fmt::format("no row that can be predicted has '{}' in its source", part));
   return all;
 }
 
@@ -49,7 +50,7 @@ std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 std::string signed_percent(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
 std::vector<std::string> summary_row(const std::string& name, const ErrorSummary& s) {
-  return {std::to_string(s.n), percent(s.mape),           percent(s.median),
+  return {std::to_string(s.n),    percent(s.mape),        percent(s.median),
           signed_percent(s.bias), percent(s.coverage_90), name};
 }
 
@@ -96,15 +97,16 @@ std::string text_of(const Validation& v, bool every_row) {
   text += summary_table(v, "STACK", [](const PublishedRow& row) { return row.stack; });
   text += summary_table(v, "METRIC", [](const PublishedRow& row) { return name_of(row.metric); });
   const ErrorSummary s = summarize(all);
-  text += fmt::format("All {} rows: mean error {} %, median {} %, bias {} %; {} % lie in the 90 % "
-                      "interval.\n",
-                      s.n, percent(s.mape), percent(s.median), signed_percent(s.bias),
-                      percent(s.coverage_90));
+  text += fmt::format(
+      "All {} rows: mean error {} %, median {} %, bias {} %; {} % lie in the 90 % "
+      "interval.\n",
+      s.n, percent(s.mape), percent(s.median), signed_percent(s.bias), percent(s.coverage_90));
   const RankingSummary r = rank_groups(v.predicted);
   if (r.groups > 0)
-    text += fmt::format("Order of plans in {} groups of one model and cluster: mean rank correlation "
-                        "{:.2f}, mean regret of the pick {} %.\n",
-                        r.groups, r.mean_spearman, percent(r.mean_regret));
+    text += fmt::format(
+        "Order of plans in {} groups of one model and cluster: mean rank correlation "
+        "{:.2f}, mean regret of the pick {} %.\n",
+        r.groups, r.mean_spearman, percent(r.mean_regret));
   return text + skipped_table(v);
 }
 
@@ -112,7 +114,7 @@ int run_validate(const Arguments& arguments) {
   const Validation validation =
       validate(chosen_rows(arguments, read_published(read_table(arguments), RatesTable::load())));
   if (arguments.flag("--json"))
-    print_result(validation_to_json(validation).dump(2) + "\n");
+    print_result(json_text(validation_to_json(validation)) + "\n");
   else
     print_result(text_of(validation, arguments.flag("--rows")));
   return static_cast<int>(validation.predicted.empty() ? engine::ExitCode::nothing_fits
@@ -122,27 +124,28 @@ int run_validate(const Arguments& arguments) {
 }  // namespace
 
 Command validate_train_command() {
-  return {.words = "validate train",
-          .summary = "Hold the predictions against published training runs",
-          .description =
-              "FILE is a CSV table of runs (id, source, gpu_key, stack_key, shape of the model, plan, "
-              "step_time_s or max_allocated_gib). Without FILE the program's own table of published "
-              "runs is used, on which its constants were fitted; the errors on rows left out of the "
-              "fit stand in profiles/rates.json. Errors are predicted / measured − 1.",
-          .examples = {{"validate train", "On the program's own table"},
-                       {"validate train runs.csv --json", "On rows of your own"},
-                       {"validate train --source korthikanti --rows",
-                        "22B to 1T, full recomputation against SP + selective, one by one"}},
-          .options = {{.name = "--source",
+  return {
+      .words = "validate train",
+      .summary = "Hold the predictions against published training runs",
+      .description =
+          "FILE is a CSV table of runs (id, source, gpu_key, stack_key, shape of the model, plan, "
+          "step_time_s or max_allocated_gib). Without FILE the program's own table of published "
+          "runs is used, on which its constants were fitted; the errors on rows left out of the "
+          "fit stand in profiles/rates.json. Errors are predicted / measured − 1.",
+      .examples = {{"validate train", "On the program's own table"},
+                   {"validate train runs.csv --json", "On rows of your own"},
+                   {"validate train --source korthikanti --rows",
+                    "22B to 1T, full recomputation against SP + selective, one by one"}},
+      .options = {{.name = "--source",
+                   .kind = ValueKind::text,
+                   .placeholder = "TEXT",
+                   .help = "Only rows whose source contains this"},
+                  {.name = "--rows", .kind = ValueKind::flag, .help = "Print every row"},
+                  json_option()},
+      .positionals = {{.name = "FILE",
                        .kind = ValueKind::text,
-                       .placeholder = "TEXT",
-                       .help = "Only rows whose source contains this"},
-                      {.name = "--rows", .kind = ValueKind::flag, .help = "Print every row"},
-                      json_option()},
-          .positionals = {{.name = "FILE",
-                           .kind = ValueKind::text,
-                           .help = "A CSV table of training runs"}},
-          .run = run_validate};
+                       .help = "A CSV table of training runs"}},
+      .run = run_validate};
 }
 
 }  // namespace tuner

@@ -13,7 +13,8 @@ using engine::PipelineStep;
 
 constexpr double kPending = -1;
 
-// Every stage runs its own list in order; a pass starts when the stage is free and its input is there.
+// Every stage runs its own list in order; a pass starts when the stage is free and its input is
+// there.
 double simulate(const PipelineTimes& times, const engine::PipelineShape& shape) {
   const int stages = times.stages(), chunks = times.chunks();
   const int64_t micro_batches = shape.micro_batches;
@@ -39,7 +40,7 @@ double simulate(const PipelineTimes& times, const engine::PipelineShape& shape) 
         const int place = step.chunk * stages + stage;
         const bool forward = step.kind == PipelineStep::Kind::forward;
         const bool source = forward ? place == 0 : place == places - 1;
-        const double input = source ? 0
+        const double input = source    ? 0
                              : forward ? forward_end[at(place - 1, step.micro_batch)]
                                        : backward_end[at(place + 1, step.micro_batch)];
         if (input == kPending) break;

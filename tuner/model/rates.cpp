@@ -18,34 +18,37 @@ using engine::Json;
 struct Field {
   std::string_view name;
   double Rates::*value;
+  double least = 0;
+  double most = 1e6;
 };
+constexpr double kDivisor = 1e-6;  // the least of what the model divides by
 
 constexpr Field kFields[] = {
-    {"gemm_efficiency", &Rates::gemm_efficiency},
+    {"gemm_efficiency", &Rates::gemm_efficiency, kDivisor},
     {"gemm_k_offset", &Rates::gemm_k_offset},
     {"gemm_wave_share", &Rates::gemm_wave_share},
     {"gemm_start_seconds", &Rates::gemm_start_seconds},
-    {"gemm_bandwidth_share", &Rates::gemm_bandwidth_share},
+    {"gemm_bandwidth_share", &Rates::gemm_bandwidth_share, kDivisor},
     {"gemm_training_factor", &Rates::gemm_training_factor},
     {"gemm_stack_factor", &Rates::gemm_stack_factor},
     {"gemm_precision_factor", &Rates::gemm_precision_factor},
     {"quantize_passes", &Rates::quantize_passes},
     {"software_gain_per_year", &Rates::software_gain_per_year},
-    {"score_efficiency", &Rates::score_efficiency},
+    {"score_efficiency", &Rates::score_efficiency, kDivisor},
     {"score_bytes", &Rates::score_bytes},
     {"misaligned_factor", &Rates::misaligned_factor},
-    {"flash_efficiency", &Rates::flash_efficiency},
-    {"flash_stack_factor", &Rates::flash_stack_factor},
+    {"flash_efficiency", &Rates::flash_efficiency, kDivisor},
+    {"flash_stack_factor", &Rates::flash_stack_factor, kDivisor},
     {"flash_backward_factor", &Rates::flash_backward_factor},
     {"elementwise_sequence_factor", &Rates::elementwise_sequence_factor},
     {"elementwise_tensor_factor", &Rates::elementwise_tensor_factor},
     {"elementwise_backward_factor", &Rates::elementwise_backward_factor},
-    {"tensor_bus_factor", &Rates::tensor_bus_factor},
+    {"tensor_bus_factor", &Rates::tensor_bus_factor, kDivisor},
     {"tensor_start_seconds", &Rates::tensor_start_seconds},
     {"tensor_start_sharded_factor", &Rates::tensor_start_sharded_factor},
     {"tensor_backward_hidden", &Rates::tensor_backward_hidden},
     {"tensor_sharded_hidden", &Rates::tensor_sharded_hidden},
-    {"tensor_network_efficiency", &Rates::tensor_network_efficiency},
+    {"tensor_network_efficiency", &Rates::tensor_network_efficiency, kDivisor},
     {"launch_seconds", &Rates::launch_seconds},
     {"launch_tensor_growth", &Rates::launch_tensor_growth},
     {"launch_backward_factor", &Rates::launch_backward_factor},
@@ -55,8 +58,8 @@ constexpr Field kFields[] = {
     {"loss_passes", &Rates::loss_passes},
     {"unpadded_vocab_factor", &Rates::unpadded_vocab_factor},
     {"pipeline_message_seconds", &Rates::pipeline_message_seconds},
-    {"pipeline_network_factor", &Rates::pipeline_network_factor},
-    {"data_network_efficiency", &Rates::data_network_efficiency},
+    {"pipeline_network_factor", &Rates::pipeline_network_factor, kDivisor},
+    {"data_network_efficiency", &Rates::data_network_efficiency, kDivisor},
     {"gradient_hidden", &Rates::gradient_hidden},
     {"shard_hidden", &Rates::shard_hidden},
     {"shard_start_seconds", &Rates::shard_start_seconds},
@@ -65,7 +68,7 @@ constexpr Field kFields[] = {
     {"optimizer_replicated_bytes", &Rates::optimizer_replicated_bytes},
     {"straggler_growth", &Rates::straggler_growth},
     {"residual_sigma", &Rates::residual_sigma},
-    {"residual_correlation", &Rates::residual_correlation},
+    {"residual_correlation", &Rates::residual_correlation, 0, 0.999},
 };
 
 // The scopes of a value, the most specific first. fp16 and bf16 share their numbers.
@@ -73,12 +76,9 @@ std::vector<std::string> scopes(const ClusterSpec& cluster, const Stack& stack,
                                 engine::Precision precision) {
   const std::string format(precision == engine::Precision::fp16 ? "bf16" : name_of(precision));
   const std::string& architecture = cluster.device.architecture;
-  return {cluster.system,
-          cluster.device.name,
-          stack.rates,
-          architecture + "/" + format,
-          architecture,
-          format,
+  return {cluster.system, cluster.device.name,
+          stack.rates,    architecture + "/" + format,
+          architecture,   format,
           "default"};
 }
 
@@ -111,13 +111,14 @@ RatesTable RatesTable::from_json(const Json& json, const std::string& origin) {
     engine::ObjectReader constant = constants.object(std::string(kFields[i].name));
     table.sigmas_.push_back(constant.number("sigma", {0, 10}, 0.0));
     table.shares_.push_back(constant.text("unit", "").starts_with("share of"));
+    const engine::NumberRange range{kFields[i].least, table.shares_.back() ? 1 : kFields[i].most};
     engine::ObjectReader values = constant.object("values");
     engine::ObjectReader fitted = constant.object("fitted");
     if (!values.has("default")) values.problem("default", "is missing");
     for (const std::string& scope : values.keys()) {
-      const double prior = values.number(scope, {0, 1e6});
+      const double prior = values.number(scope, range);
       table.entries_.push_back(
-          {static_cast<int>(i), scope, prior, fitted.number(scope, {0, 1e6}, prior)});
+          {static_cast<int>(i), scope, prior, fitted.number(scope, range, prior)});
     }
   }
   problems.throw_if_any();

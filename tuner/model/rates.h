@@ -1,5 +1,6 @@
-// Rates: the constants of the cost model. A table holds them by scope, with the prior each was given
-// and what a fit made of it; resolved for one device, system and stack they are plain numbers.
+// Rates: the constants of the cost model. A table holds them by scope, with the prior each was
+// given and what a fit made of it; resolved for one device, system and stack they are plain
+// numbers.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -77,7 +78,7 @@ struct ScopedRate {
   int constant = 0;   // index into RatesTable::constant_names()
   std::string scope;  // "default", an architecture, a GPU, a stack, …
   double prior = 0;
-  double value = 0;   // the fitted one, or the prior
+  double value = 0;  // the fitted one, or the prior
 };
 
 class RatesTable {

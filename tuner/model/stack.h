@@ -62,7 +62,7 @@ struct Stack {
   std::vector<int> zero_with_pipeline;  // legal with pp > 1
   std::vector<engine::Precision> precisions;
   std::vector<engine::AttentionKind> attention;  // the first is the default
-  int64_t vocab_multiple = 128;                  // the vocabulary is padded to this · tp; 1 = not
+  int64_t vocab_multiple = 128;                  // the vocabulary is padded to this · tp
 
   // What overlaps, as switches; by how much stands in the rates.
   bool overlaps_tensor_backward = false;  // backward all-reduce behind the weight gradient

@@ -171,4 +171,15 @@ EstimateAnswer read_estimate_answer(const Json& json) {
   return answer;
 }
 
+EstimateAnswer read_check_answer(const Json& json) {
+  EstimateAnswer answer = read_estimate_answer(json);
+  answer.check = true;
+  Problems problems(kSource);
+  ObjectReader reader(json, "", problems);
+  for (const ObjectReader& near : reader.objects("nearest_plans"))
+    answer.nearest.push_back(read_runner_up(near));
+  problems.throw_if_any();
+  return answer;
+}
+
 }  // namespace tuner

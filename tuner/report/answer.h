@@ -74,13 +74,17 @@ struct TrainAnswer {
   int64_t measured() const;  // how many of the plans were
 };
 
+// Of a check, too: the same with legal plans near the one that was checked.
 struct EstimateAnswer {
   Question question;
   PlanRecord record;
+  bool check = false;
+  std::vector<RunnerUpRecord> nearest;
 };
 
-// Both throw InputError with every problem of the JSON.
+// All throw InputError with every problem of the JSON.
 TrainAnswer read_train_answer(const nlohmann::json& answer);
 EstimateAnswer read_estimate_answer(const nlohmann::json& answer);
+EstimateAnswer read_check_answer(const nlohmann::json& answer);
 
 }  // namespace tuner

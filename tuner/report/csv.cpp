@@ -61,7 +61,11 @@ std::string csv_of(const TrainAnswer& answer) {
 }
 
 std::string csv_of(const EstimateAnswer& answer) {
-  return std::string(kHeader) + row("estimate", answer.question, answer.record);
+  std::string text =
+      std::string(kHeader) + row(answer.check ? "check" : "estimate", answer.question, answer.record);
+  for (const RunnerUpRecord& near : answer.nearest)
+    text += row("nearest", answer.question, near.record);
+  return text;
 }
 
 }  // namespace tuner

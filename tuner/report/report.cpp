@@ -29,10 +29,10 @@ std::variant<TrainAnswer, EstimateAnswer> read_answer(const Json& json) {
   const auto name = schema->get<std::string>();
   if (name == "autotune.train/1") return read_train_answer(json);
   if (name == "autotune.estimate/1") return read_estimate_answer(json);
+  if (name == "autotune.check/1") return read_check_answer(json);
   throw engine::InputError(
       fmt::format("answers of the schema '{}' cannot be shown by this version, which knows "
-                  "autotune.train/1 and "
-                  "autotune.estimate/1; use --json, or the version that gave the answer",
+                  "autotune.train/1, autotune.estimate/1 and autotune.check/1; use --json, or the version that gave the answer",
                   cut_to_width(harmless(name), 64)));
 }
 

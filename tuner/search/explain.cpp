@@ -28,8 +28,7 @@ double part_seconds(const engine::Outcome& outcome, StepPart part) {
 }
 
 // The part of the step in which `slow` loses most against `fast`.
-std::pair<StepPart, double> largest_loss(const engine::Outcome& fast,
-                                         const engine::Outcome& slow) {
+std::pair<StepPart, double> largest_loss(const engine::Outcome& fast, const engine::Outcome& slow) {
   std::pair<StepPart, double> largest{StepPart::gemm, 0};
   for (int i = 0; i < kStepParts; ++i) {
     const auto part = static_cast<StepPart>(i);
@@ -95,21 +94,36 @@ std::optional<std::pair<int, ParallelPlan>> nearest_gpus(const Scenario& scenari
 
 std::string_view plain_name(StepPart part) {
   switch (part) {
-    case StepPart::gemm: return "matrix products";
-    case StepPart::attention: return "attention";
-    case StepPart::elementwise: return "memory-bound kernels";
-    case StepPart::launch: return "waiting for the host";
-    case StepPart::tensor_communication: return "tensor-parallel communication";
-    case StepPart::context_communication: return "context-parallel communication";
-    case StepPart::recompute: return "recomputation";
-    case StepPart::embedding_and_head: return "the embedding and head stages";
-    case StepPart::pipeline_communication: return "messages between pipeline stages";
-    case StepPart::micro_batch_overhead: return "fixed time of micro-batches";
-    case StepPart::bubble: return "the pipeline bubble";
-    case StepPart::data_communication: return "gradient reduction";
-    case StepPart::optimizer: return "the optimizer";
-    case StepPart::step_overhead: return "fixed time of a step";
-    case StepPart::stragglers: return "waiting for stragglers";
+    case StepPart::gemm:
+      return "matrix products";
+    case StepPart::attention:
+      return "attention";
+    case StepPart::elementwise:
+      return "memory-bound kernels";
+    case StepPart::launch:
+      return "waiting for the host";
+    case StepPart::tensor_communication:
+      return "tensor-parallel communication";
+    case StepPart::context_communication:
+      return "context-parallel communication";
+    case StepPart::recompute:
+      return "recomputation";
+    case StepPart::embedding_and_head:
+      return "the embedding and head stages";
+    case StepPart::pipeline_communication:
+      return "messages between pipeline stages";
+    case StepPart::micro_batch_overhead:
+      return "fixed time of micro-batches";
+    case StepPart::bubble:
+      return "the pipeline bubble";
+    case StepPart::data_communication:
+      return "gradient reduction";
+    case StepPart::optimizer:
+      return "the optimizer";
+    case StepPart::step_overhead:
+      return "fixed time of a step";
+    case StepPart::stragglers:
+      return "waiting for stragglers";
   }
   return "";
 }
@@ -146,8 +160,9 @@ std::vector<std::string> reasons(const Recommendation& r) {
     return plan;
   };
   if (best.recompute.mode != Recompute::Mode::full)
-    add(compare(r, "with full recomputation",
-                with([](ParallelPlan& p) { p.recompute = {Recompute::Mode::full, 0}; })));
+    add(compare(r, "with full recomputation", with([](ParallelPlan& p) {
+                  p.recompute = {Recompute::Mode::full, 0};
+                })));
   if (best.recompute.mode != Recompute::Mode::none)
     add(compare(r, "without recomputation", with([](ParallelPlan& p) { p.recompute = {}; })));
   if (best.sp) add(compare(r, "without SP", with([](ParallelPlan& p) { p.sp = false; })));
@@ -158,7 +173,8 @@ std::vector<std::string> reasons(const Recommendation& r) {
     Restrictions only = r.restrictions;
     only.tp = {tp};
     const auto& allowed = r.restrictions.tp;
-    if (tp >= 1 && (allowed.empty() || std::find(allowed.begin(), allowed.end(), tp) != allowed.end()))
+    if (tp >= 1 &&
+        (allowed.empty() || std::find(allowed.begin(), allowed.end(), tp) != allowed.end()))
       add(compare_best(r, fmt::format("best with tp {}", tp), only));
   }
   return sentences;
@@ -176,9 +192,10 @@ std::vector<std::string> remedies(const Scenario& scenario, const Restrictions& 
   if (restrictions != Restrictions{}) {
     const SearchResult free = search_plans(scenario, {});
     if (!free.finalists.empty())
-      sentences.push_back(fmt::format("without the restrictions on the plan this fits: {} ({} a step)",
-                                      describe(free.finalists.front().plan),
-                                      format_seconds(free.finalists.front().step_seconds)));
+      sentences.push_back(
+          fmt::format("without the restrictions on the plan this fits: {} ({} a step)",
+                      describe(free.finalists.front().plan),
+                      format_seconds(free.finalists.front().step_seconds)));
   }
   if (const auto near = nearest_gpus(scenario, restrictions))
     sentences.push_back(fmt::format("the nearest number of GPUs that works is {}: {}",

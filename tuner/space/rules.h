@@ -14,12 +14,13 @@ namespace tuner {
 // Options of training frameworks that touch the rules and are no part of a plan.
 struct FrameworkOptions {
   bool distribute_saved_activations = false;
-  bool tensor_overlap = false;      // --tp-comm-overlap
+  bool tensor_overlap = false;  // --tp-comm-overlap
   bool offload_activations = false;
 };
 
-// The same plan with what has no effect switched off: SP at tp 1, selective recomputation under fused
-// attention, sharding over a single rank, full:N that covers every layer, equal layers_per_stage.
+// The same plan with what has no effect switched off: SP at tp 1, selective recomputation under
+// fused attention, sharding over a single rank, full:N that covers every layer, equal
+// layers_per_stage.
 engine::ParallelPlan normalized(const Scenario& scenario, engine::ParallelPlan plan);
 
 // Every rule the plan breaks, each with the nearest legal values; empty = legal.
@@ -27,8 +28,17 @@ std::vector<engine::Violation> violations(const Scenario& scenario,
                                           const engine::ParallelPlan& plan,
                                           const FrameworkOptions& options = {});
 
-// The quick tests of the generators. Each gives the code of the first broken rule of its kind, empty
-// when there is none: of tp and cp alone, of SP, of the micro-batches (the layers being legal).
+// What a sequence must be a multiple of: 2 · cp blocks so that the causal work is even, tp shares
+// with SP, both together without halving a block.
+int64_t sequence_factor(const engine::ParallelPlan& plan);
+// Layers of the longest chunk of a stage; 0 where the layers are not placed.
+int longest_chunk(const Scenario& scenario, const engine::ParallelPlan& plan);
+// Whether tp divides the KV heads, or the stack replicates them evenly.
+bool kv_heads_shared(const Scenario& scenario, int tp);
+
+// The quick tests of the generators. Each gives the code of the first broken rule of its kind,
+// empty when there is none: of tp and cp alone, of SP, of the micro-batches (the layers being
+// legal).
 std::string_view first_axis_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
 std::string_view sp_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
 std::string_view micro_batch_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
@@ -37,8 +47,8 @@ const std::vector<int>& legal_zero(const Stack& stack, int pp);
 bool can_interleave(const Stack& stack, int pp);
 bool layers_are_legal(const Scenario& scenario, const engine::ParallelPlan& plan);
 
-// Problems of the scenario itself, whatever the plan: precision, attention, sequence length, a model
-// that predictions do not cover.
+// Problems of the scenario itself, whatever the plan: precision, attention, sequence length, a
+// model that predictions do not cover.
 std::vector<engine::Violation> scenario_violations(const Scenario& scenario);
 
 }  // namespace tuner

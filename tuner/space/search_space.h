@@ -26,7 +26,7 @@ struct Restrictions {
 };
 
 struct SpaceCounts {
-  int64_t candidates = 0;                   // legal + rejected
+  int64_t candidates = 0;  // legal + rejected
   int64_t legal = 0;
   std::map<std::string, int64_t> rejected;  // by code of the first rule that removed a plan
 };
@@ -47,13 +47,13 @@ class SearchSpace {
   SearchSpace(const Scenario& scenario, Restrictions restrictions);
 
   using Visitor = std::function<void(const engine::ParallelPlan&)>;
-  // Calls `enter` once for each (tp, cp, mbs, sp), with a plan that has only these set, then `visit`
-  // for each legal plan of that group. Returns how many plans there are and which rule removed which.
-  // Plans outside the restrictions are not counted.
+  // Calls `enter` once for each (tp, cp, mbs, sp), with a plan that has only these set, then
+  // `visit` for each legal plan of that group. Returns how many plans there are and which rule
+  // removed which. Plans outside the restrictions are not counted.
   SpaceCounts for_each(const Visitor& enter, const Visitor& visit) const;
 
-  // Numbers of GPUs, ascending, that the degrees of some plan multiply to, whatever the scenario's own
-  // number is; at most a million, and without a network what is linked.
+  // Numbers of GPUs, ascending, that the degrees of some plan multiply to, whatever the scenario's
+  // own number is; at most a million, and without a network what is linked.
   std::vector<int> usable_gpu_counts() const;
 
  private:

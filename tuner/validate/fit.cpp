@@ -126,7 +126,8 @@ class Problem {
         const auto found = column.find(entry);
         if (found == column.end()) continue;
         const ScopedRate saved = table_.entries()[entry];
-        table_.set_value(entry, from_free(table_, saved, to_free(table_, saved, saved.value) + kDifference));
+        table_.set_value(
+            entry, from_free(table_, saved, to_free(table_, saved, saved.value) + kDifference));
         slopes.emplace_back(found->second, (log_error(fit) - error) / kDifference);
         table_.set_value(entry, saved.value);
       }
@@ -174,8 +175,7 @@ RatesTable without_stack(RatesTable table, const std::string& stack) {
     if (table.entries()[i].scope == stack) {
       const int constant = table.entries()[i].constant;
       for (const ScopedRate& other : table.entries())
-        if (other.constant == constant && other.scope == "default")
-          table.set_value(i, other.value);
+        if (other.constant == constant && other.scope == "default") table.set_value(i, other.value);
     }
   return table;
 }
@@ -202,8 +202,8 @@ void set_sigmas(RatesTable& table, const CrossValidation& cross) {
   for (const PredictedRow& row : cross.by_source)
     unknown.push_back(std::abs(std::log(row.predicted / row.row->measured)));
   const auto& names = RatesTable::constant_names();
-  const auto sigma = static_cast<int>(
-      std::find(names.begin(), names.end(), "residual_sigma") - names.begin());
+  const auto sigma =
+      static_cast<int>(std::find(names.begin(), names.end(), "residual_sigma") - names.begin());
   constexpr size_t kEnough = 8;  // rows from which a stack has its own
   for (size_t i = 0; i < table.entries().size(); ++i) {
     const ScopedRate& entry = table.entries()[i];
@@ -276,8 +276,8 @@ FitAccount fit_and_validate(const RatesTable& start, std::vector<PublishedRow>& 
   }
   for (const auto& [source, stacks] : stacks_of_source) {
     predict_left_out(
-        rows, start, [&](const PublishedRow& row) { return row.source == source; },
-        *stacks.begin(), account.cross.by_source);
+        rows, start, [&](const PublishedRow& row) { return row.source == source; }, *stacks.begin(),
+        account.cross.by_source);
     report();
   }
   set_sigmas(account.table, account.cross);

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "engine/base/errors.h"
@@ -13,6 +13,7 @@
 #include "engine/plan/schedule.h"
 #include "tuner/space/rules.h"
 #include "tuner/space/search_space.h"
+#include "tuner/validate/published_cluster.h"
 
 namespace tuner {
 
@@ -25,72 +26,6 @@ namespace {
 struct Skip {
   std::string reason;
 };
-
-// Stacks that are not ours, by the one whose features are nearest.
-std::string nearest_stack(const std::string& key) {
-  const auto near = engine::did_you_mean(key, stack_names());
-  return near.empty() ? "megatron-core" : near.front();
-}
-
-// Rates of "8x400Gb/s", "4x Omni-Path 100Gb/s", "1600 Gbps" as bytes/s of a node; nothing where the
-// text states none.
-std::optional<double> stated_network(const std::string& text) {
-  const size_t unit = [&] {
-    for (const char* name : {"Gb/s", "Gbps", "Gb/Sec"})
-      if (const size_t at = text.rfind(name); at != std::string::npos) return at;
-    return std::string::npos;
-  }();
-  if (unit == std::string::npos || unit == 0) return std::nullopt;
-  size_t end = unit;
-  while (end > 0 && text[end - 1] == ' ') --end;
-  size_t begin = end;
-  while (begin > 0 && std::isdigit(static_cast<unsigned char>(text[begin - 1]))) --begin;
-  if (begin == end || end - begin > 6) return std::nullopt;
-  const double gigabits = std::stod(text.substr(begin, end - begin));
-  // A count of ports in front: the last "N x" or "Nx" before the rate.
-  double ports = 1;
-  for (size_t i = begin; i-- > 1;) {
-    if (text[i] != 'x') continue;
-    size_t digit = i;
-    while (digit > 0 && text[digit - 1] == ' ') --digit;
-    if (digit > 0 && std::isdigit(static_cast<unsigned char>(text[digit - 1]))) {
-      ports = text[digit - 1] - '0';
-      break;
-    }
-  }
-  return ports * gigabits / 8 * 1e9;
-}
-
-// One system a GPU and network rate: the typical one, unless another is nearer to the stated rate.
-ClusterSpec cluster_of(const std::string& gpu, int gpus, const std::string& interconnect) {
-  ClusterSpec typical = find_cluster(gpu, gpus);
-  const auto stated = stated_network(interconnect);
-  if (!stated) return typical;
-  // Of systems with one rate the one whose fabric the text names.
-  auto misses = [&](const ClusterSpec& cluster) {
-    const double rate =
-        std::abs(std::log(std::max(1.0, cluster.interconnect.nic_bytes_per_second) / *stated));
-    for (const char* fabric : {"Omni-Path", "EFA", "RoCE"})
-      if ((interconnect.find(fabric) != std::string::npos) !=
-          (cluster.interconnect.network.find(fabric) != std::string::npos))
-        return rate + 0.02;
-    return rate;
-  };
-  constexpr double kClose = 0.1;
-  if (misses(typical) < kClose) return typical;
-  static std::map<std::string, ClusterSpec> systems;
-  if (systems.empty())
-    for (const std::string& name : cluster_names()) systems.emplace(name, find_cluster(name, 1));
-  const ClusterSpec* best = nullptr;
-  for (const auto& [name, cluster] : systems)
-    if (cluster.device.name == typical.device.name && cluster.system == name &&
-        (!best || misses(cluster) < misses(*best)))
-      best = &cluster;
-  if (!best || misses(*best) > kClose) return typical;
-  ClusterSpec chosen = *best;
-  chosen.gpus = gpus;
-  return chosen;
-}
 
 class RowReader {
  public:
@@ -117,15 +52,21 @@ class RowReader {
   bool empty(const std::string& name) const { return csv_.cell(row_, name).empty(); }
   const std::string& text(const std::string& name) const { return csv_.cell(row_, name); }
 
-  std::optional<int64_t> integer(const std::string& name) const {
-    const auto value = csv_.number(row_, name);
-    if (!value) return std::nullopt;
-    if (*value < 0 || *value > 1e9 || *value != std::floor(*value))
-      throw engine::InputError(fmt::format("{}: row {}: {} must be a whole number, not {}",
-                                           csv_.source(), out_.id, name, *value));
-    return static_cast<int64_t>(*value);
+  // A whole number, or the one in front of a remark ("50257 padded to …"), which counts as assumed.
+  std::optional<int64_t> integer(const std::string& name) {
+    const std::string& cell = text(name);
+    if (cell.empty()) return std::nullopt;
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    const bool whole =
+        error == std::errc{} && value >= 0 && value <= 1e9 && value == std::floor(value);
+    const bool remark = end != cell.data() + cell.size();
+    if (!whole || (remark && *end != ' '))
+      throw Skip{fmt::format("{} '{}' is no whole number", name, cell.substr(0, 40))};
+    if (remark) out_.assumed.push_back(name);
+    return static_cast<int64_t>(value);
   }
-  int64_t needed(const std::string& name) const {
+  int64_t needed(const std::string& name) {
     const auto value = integer(name);
     if (!value || *value < 1) throw Skip{fmt::format("{} is not stated", name)};
     return *value;
@@ -159,25 +100,41 @@ class RowReader {
     } else {
       model.positions = needed("seq_len");
     }
-    out_.shape = fmt::format("{}x{}x{}x{}", model.layers, model.hidden, model.heads,
-                             model.ffn_hidden);
+    out_.shape =
+        fmt::format("{}x{}x{}x{}", model.layers, model.hidden, model.heads, model.ffn_hidden);
   }
 
   void read_machine() {
     const int gpus = static_cast<int>(needed_gpus());
     try {
-      out_.scenario.cluster = cluster_of(out_.gpu, gpus, text("interconnect"));
+      out_.scenario.cluster = published_cluster(out_.gpu, gpus, text("interconnect"));
     } catch (const engine::InputError&) {
       throw Skip{fmt::format("no profile of the GPU '{}'", out_.gpu.substr(0, 40))};
     }
-    std::vector<std::string> names = stack_names();
-    const bool known = std::find(names.begin(), names.end(), out_.stack) != names.end();
-    if (!known) out_.assumed.push_back("stack_key");
-    out_.scenario.stack = find_stack(known ? out_.stack : nearest_stack(out_.stack));
+    read_stack();
     const std::string& date = text("date");
     if (date.size() >= 7 && std::isdigit(static_cast<unsigned char>(date[0])))
-      out_.scenario.software_year = std::atof(date.substr(0, 4).c_str()) +
-                                    (std::atof(date.substr(5, 2).c_str()) - 0.5) / 12;
+      out_.scenario.software_year =
+          std::atof(date.substr(0, 4).c_str()) + (std::atof(date.substr(5, 2).c_str()) - 0.5) / 12;
+  }
+
+  // A stack that is not ours works like the one whose features are nearest, but its constants are
+  // unknown: those of no stack in particular.
+  void read_stack() {
+    const std::vector<std::string> names = stack_names();
+    if (std::find(names.begin(), names.end(), out_.stack) != names.end()) {
+      out_.scenario.stack = find_stack(out_.stack);
+      return;
+    }
+    out_.assumed.push_back("stack_key");
+    const bool whole_layers = integer("tp").value_or(1) == 1 && integer("pp").value_or(1) == 1;
+    if (integer("zero").value_or(0) >= 2 && whole_layers)
+      out_.scenario.stack = find_stack("pytorch-fsdp");
+    else if (text("attention_key") == "unfused")
+      out_.scenario.stack = find_stack("megatron-2022");
+    else
+      out_.scenario.stack = find_stack("megatron-core");
+    out_.scenario.stack.rates.clear();
   }
 
   // Memory tables leave the number of GPUs out where the degrees give it.
@@ -204,8 +161,8 @@ class RowReader {
     }
     const std::string& attention = text("attention_key");
     if (attention == "flash" || attention == "unfused") {
-      work.attention = attention == "flash" ? engine::AttentionKind::flash
-                                            : engine::AttentionKind::unfused;
+      work.attention =
+          attention == "flash" ? engine::AttentionKind::flash : engine::AttentionKind::unfused;
     } else {
       out_.assumed.push_back("attention_key");
       work.attention = out_.scenario.stack.default_attention();
@@ -222,6 +179,7 @@ class RowReader {
     if (s.cluster.gpus % model_parallel != 0)
       throw Skip{fmt::format("{} GPUs are no multiple of tp · pp · cp = {}", s.cluster.gpus,
                              model_parallel)};
+    if (empty("num_gpus") && empty("dp")) throw Skip{"neither num_gpus nor dp is stated"};
     plan.dp = static_cast<int>(assumed("dp", s.cluster.gpus / model_parallel));
     if (plan.dp * model_parallel != s.cluster.gpus)
       throw Skip{fmt::format("dp {} · tp · pp · cp is {}, not {} GPUs", plan.dp,
@@ -234,8 +192,10 @@ class RowReader {
     if (plan.zero > 3) throw Skip{fmt::format("ZeRO stage {}", plan.zero)};
     // A global batch that is not stated: one micro-batch a stage, enough for memory.
     out_.scenario.workload.gbs = 0;
-    if (const auto gbs = integer("gbs"); gbs && *gbs >= 1) plan.gbs = *gbs;
-    else plan.gbs = 0;
+    if (const auto gbs = integer("gbs"); gbs && *gbs >= 1)
+      plan.gbs = *gbs;
+    else
+      plan.gbs = 0;
     open_choices(plan);
   }
 
@@ -261,7 +221,9 @@ class RowReader {
       sizes = {*mbs};
     else
       out_.assumed.push_back("mbs");
-    const auto vpp = integer("vpp");
+    auto vpp = integer("vpp");
+    if (const auto layers = integer("vpp_layers_per_chunk"); !vpp && layers && *layers >= 1)
+      vpp = out_.scenario.model.layers / (plan.pp * *layers);
     const bool open = !(vpp && *vpp >= 1) && plan.pp > 1;
     if (open) out_.assumed.push_back("vpp");
     for (const int64_t mbs : sizes) {
@@ -270,8 +232,8 @@ class RowReader {
       ParallelPlan sized = plan;
       if (!batch_known) sized.gbs = mbs * plan.dp * plan.pp;
       if (sized.gbs % (mbs * sized.dp) != 0) continue;
-      add_interleaving(sized, open ? deepest_interleaving(sized)
-                                   : static_cast<int>(vpp.value_or(1)));
+      add_interleaving(sized,
+                       open ? deepest_interleaving(sized) : static_cast<int>(vpp.value_or(1)));
       if (!batch_known && out_.assumed.empty()) out_.assumed.push_back("gbs");
     }
     if (out_.plans.empty())
@@ -288,8 +250,7 @@ class RowReader {
       other.vpp = vpp;
       const bool layers = s.model.layers % (int64_t{plan.pp} * vpp) == 0 ||
                           (s.model.layers % plan.pp != 0 && !lighter_ends(plan.pp, vpp).empty());
-      if (s.stack.interleaving && layers && micro_batch_violation(s, other).empty())
-        return vpp;
+      if (s.stack.interleaving && layers && micro_batch_violation(s, other).empty()) return vpp;
     }
     return 1;
   }
@@ -350,6 +311,15 @@ void add_metrics(const CsvTable& csv, size_t row, const PublishedRow& read, Publ
     memory.last_stage = csv.cell(row, "notes").find("last PP stage") != std::string::npos;
     any = true;
   }
+  // What the driver reports, context and libraries included.
+  if (const auto printed = positive(csv, row, "other_mem_value");
+      printed && csv.cell(row, "other_mem_kind").starts_with("nvidia-smi")) {
+    out.rows.push_back(read);
+    out.rows.back().metric = Metric::peak_bytes;
+    out.rows.back().measured = *printed * engine::kGiB;
+    out.rows.back().allocator_bytes = false;
+    any = true;
+  }
   if (!any) out.skipped.push_back({read.id, "no step time and no peak memory"});
 }
 
@@ -361,8 +331,10 @@ std::string_view name_of(Metric metric) {
 
 PublishedRows read_published(const CsvTable& csv, const RatesTable& table) {
   std::vector<std::string> missing;
-  for (const char* name : {"id", "gpu_key", "stack_key", "layers", "hidden", "heads", "seq_len", "tp", "pp"})
-    if (!csv.has_column(name)) missing.push_back(fmt::format("{}: column {} is missing", csv.source(), name));
+  for (const char* name :
+       {"id", "gpu_key", "stack_key", "layers", "hidden", "heads", "seq_len", "tp", "pp"})
+    if (!csv.has_column(name))
+      missing.push_back(fmt::format("{}: column {} is missing", csv.source(), name));
   if (!missing.empty()) throw engine::InputError(missing);
   PublishedRows out;
   for (size_t row = 0; row < csv.rows(); ++row) {

@@ -87,8 +87,10 @@ std::string group_key(const PublishedRow& row) {
 }
 
 Json summary_json(const ErrorSummary& s) {
-  return {{"n", s.n},           {"mape", s.mape},
-          {"median", s.median}, {"bias", s.bias},
+  return {{"n", s.n},
+          {"mape", s.mape},
+          {"median", s.median},
+          {"bias", s.bias},
           {"coverage_90", s.coverage_90}};
 }
 
@@ -127,8 +129,7 @@ PredictedRow predict_row(const PublishedRow& row) {
     best.predicted = seconds;
     best.plan = plan;
   }
-  const engine::Interval interval =
-      interval_of(best.predicted, row.scenario.rates.residual_sigma);
+  const engine::Interval interval = interval_of(best.predicted, row.scenario.rates.residual_sigma);
   best.low = interval.low;
   best.high = interval.high;
   return best;
@@ -204,20 +205,20 @@ Json validation_to_json(const Validation& v) {
   for (const SkippedRow& row : v.read.skipped)
     skipped.push_back({{"id", row.id}, {"reason", row.reason}});
   const RankingSummary ranking = rank_groups(v.predicted);
-  return {{"schema", "autotune.validate/1"},
-          {"rows", std::move(rows)},
-          {"summary",
-           {{"all", summary_json(summarize(all))},
-            {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.source; })},
-            {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.gpu; })},
-            {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.stack; })},
-            {"by_metric",
-             summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })}}},
-          {"ranking",
-           {{"groups", ranking.groups},
-            {"mean_spearman", ranking.mean_spearman},
-            {"mean_regret", ranking.mean_regret}}},
-          {"skipped", std::move(skipped)}};
+  return {
+      {"schema", "autotune.validate/1"},
+      {"rows", std::move(rows)},
+      {"summary",
+       {{"all", summary_json(summarize(all))},
+        {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.source; })},
+        {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.gpu; })},
+        {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.stack; })},
+        {"by_metric", summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })}}},
+      {"ranking",
+       {{"groups", ranking.groups},
+        {"mean_spearman", ranking.mean_spearman},
+        {"mean_regret", ranking.mean_regret}}},
+      {"skipped", std::move(skipped)}};
 }
 
 }  // namespace tuner

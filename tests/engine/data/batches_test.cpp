@@ -108,7 +108,7 @@ TEST_F(BatchesTest, OrderAndStartAreDrawnForTheEpochAndTheSeed) {
   const TextBatches samples = counting(1009, kSeq);
   const TextBatches again(IndexedDataset(folder_ / "text"), kSeq, 60'000, 1);
   const TextBatches other(IndexedDataset(folder_ / "text"), kSeq, 60'000, 2);
-  std::set<int32_t> starts;
+  std::set<int64_t> starts;
   int equal_epochs = 0, equal_seeds = 0;
   for (int64_t i = 0; i < 100; ++i) {
     const auto first = sample(samples, i, kSeq);

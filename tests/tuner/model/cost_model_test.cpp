@@ -53,8 +53,10 @@ const Published kKorthikanti[] = {
 TEST(CostModel, Korthikanti2022) {
   constexpr double kBound = 0.08;
   for (const Published& row : kKorthikanti) {
-    const Scenario s = scenario_for({.model = row.model, .gpus = row.plan.world(),
-                                     .gbs = row.plan.gbs, .precision = Precision::fp16});
+    const Scenario s = scenario_for({.model = row.model,
+                                     .gpus = row.plan.world(),
+                                     .gbs = row.plan.gbs,
+                                     .precision = Precision::fp16});
     ParallelPlan plan = row.plan;
     plan.recompute = kFull;
     EXPECT_NEAR(simulated_seconds(s, plan) / row.full_seconds, 1, kBound) << row.model << " full";
@@ -90,8 +92,8 @@ double longest_path(const PipelineTimes& times, int64_t micro_batches) {
         ready = input->second;
       }
       const int s = static_cast<int>(stage);
-      clock[stage] = std::max(clock[stage], ready) + (forward ? times.forward(s, step.chunk)
-                                                              : times.backward(s, step.chunk));
+      clock[stage] = std::max(clock[stage], ready) +
+                     (forward ? times.forward(s, step.chunk) : times.backward(s, step.chunk));
       ends[{forward, place, step.micro_batch}] = clock[stage];
       ++next[stage];
       moved = true;
@@ -116,9 +118,9 @@ struct Pipeline {
   int stages, chunks;
   int64_t micro_batches;
 };
-const Pipeline kPipelines[] = {{1, 1, 4},   {2, 1, 1},   {4, 1, 2},   {4, 1, 4},   {4, 1, 37},
-                               {8, 1, 64},  {2, 2, 2},   {4, 2, 4},   {4, 3, 40},  {8, 4, 16},
-                               {3, 5, 9},   {16, 1, 300}, {8, 2, 64},  {4, 2, 7},   {8, 3, 27}};
+const Pipeline kPipelines[] = {{1, 1, 4},  {2, 1, 1},    {4, 1, 2},  {4, 1, 4},  {4, 1, 37},
+                               {8, 1, 64}, {2, 2, 2},    {4, 2, 4},  {4, 3, 40}, {8, 4, 16},
+                               {3, 5, 9},  {16, 1, 300}, {8, 2, 64}, {4, 2, 7},  {8, 3, 27}};
 
 TEST(PipelineSimulation, EqualsTheLongestPath) {
   for (const auto& [stages, chunks, m] : kPipelines)
@@ -173,8 +175,14 @@ TEST(CostModel, SimulationAgreesWithTheClosedForm) {
 TEST(CostModel, PartsSumToTheStep) {
   for (const Request& request : {Request{}, Request{.stack = "megatron-core"}}) {
     const Scenario s = scenario_for(request);
-    const ParallelPlan plan{.dp = 16, .tp = 8, .pp = 8, .vpp = 2, .sp = true, .zero = 1,
-                            .gbs = 1536, .recompute = {Recompute::Mode::full, 3}};
+    const ParallelPlan plan{.dp = 16,
+                            .tp = 8,
+                            .pp = 8,
+                            .vpp = 2,
+                            .sp = true,
+                            .zero = 1,
+                            .gbs = 1536,
+                            .recompute = {Recompute::Mode::full, 3}};
     engine::Outcome outcome;
     CostModel(s).fill_outcome(plan, outcome);
     double sum = 0;
@@ -232,7 +240,8 @@ std::vector<ParallelPlan> sample(const Scenario& scenario, size_t count) {
   const auto ignore = [](const ParallelPlan&) {};
   SearchSpace(scenario, {.mbs = {1, 4}}).for_each(ignore, [&](const ParallelPlan& plan) {
     ++seen;
-    if (plans.size() < count) plans.push_back(plan);
+    if (plans.size() < count)
+      plans.push_back(plan);
     else if (const auto place = random() % static_cast<uint64_t>(seen); place < count)
       plans[place] = plan;
   });
@@ -243,11 +252,30 @@ void multiply(BusBandwidth& bus, double factor) {
   for (auto& [ranks, rate] : bus.by_ranks) rate *= factor;
 }
 
+// Also where stages or chunks hold different numbers of layers, which the closed form only
+// averages.
+TEST(CostModel, SimulationAgreesForAnyLegalPlan) {
+  for (const Request& request :
+       {Request{.gpus = 128, .gbs = 128}, Request{.model = "llama-3.1-405b",
+                                          .gpu = "h100-80gb",
+                                          .gpus = 128,
+                                          .stack = "megatron-core",
+                                          .gbs = 252,
+                                          .seq = 8192}}) {
+    const Scenario s = scenario_for(request);
+    for (const ParallelPlan& plan : sample(s, 300)) {
+      const double ratio = simulated_seconds(s, plan) / closed_seconds(s, plan);
+      EXPECT_GT(ratio, 0.99) << describe(plan);
+      EXPECT_LT(ratio, 1.03) << describe(plan);
+    }
+  }
+}
+
 TEST_P(AnyPlan, IsFiniteAndBelowThePeak) {
   for (const std::string& stack : stack_names())
     for (const char* model : {"llama-3.1-8b", "gpt3-2.7b"}) {
-      const Scenario s = scenario_for({.model = model, .gpu = GetParam(), .gpus = 32,
-                                       .stack = stack, .gbs = 64});
+      const Scenario s =
+          scenario_for({.model = model, .gpu = GetParam(), .gpus = 32, .stack = stack, .gbs = 64});
       if (s.cluster.device.peak(s.workload.precision) <= 0) continue;
       if (s.cluster.interconnect.nic_bytes_per_second == 0) continue;  // one host only
       const CostModel model_of_cost(s);
@@ -266,13 +294,17 @@ TEST_P(AnyPlan, IsFiniteAndBelowThePeak) {
 
 TEST_P(AnyPlan, IsNeverSlowerOnAFasterMachine) {
   const std::string stack = GetParam() == "cpu" ? "autotune" : "megatron-core";
-  const Scenario s =
-      scenario_for({.model = "gpt3-2.7b", .gpu = GetParam(), .gpus = 32, .stack = stack, .gbs = 64});
+  const Scenario s = scenario_for(
+      {.model = "gpt3-2.7b", .gpu = GetParam(), .gpus = 32, .stack = stack, .gbs = 64});
   if (s.cluster.interconnect.nic_bytes_per_second == 0) return;
   const std::pair<const char*, void (*)(ClusterSpec&)> upgrades[] = {
-      {"peak", [](ClusterSpec& c) { for (double& peak : c.device.peak_flops) peak *= 1.5; }},
+      {"peak",
+       [](ClusterSpec& c) {
+         for (double& peak : c.device.peak_flops) peak *= 1.5;
+       }},
       {"memory", [](ClusterSpec& c) { c.device.memory_bytes_per_second *= 1.5; }},
-      {"link", [](ClusterSpec& c) {
+      {"link",
+       [](ClusterSpec& c) {
          multiply(c.interconnect.all_reduce, 1.5);
          multiply(c.interconnect.shard, 1.5);
          c.interconnect.p2p_bytes_per_second *= 1.5;

@@ -1,4 +1,5 @@
-// Recommendations: published settings, sensible plans elsewhere, and what is told when nothing fits.
+// Recommendations: published settings, sensible plans elsewhere, and what is told when nothing
+// fits.
 #include "tuner/search/recommendation.h"
 
 #include <gmock/gmock.h>
@@ -65,10 +66,10 @@ void expect_sound(const Recommendation& r) {
     EXPECT_LE(runner_up.probability_faster, 0.5);
     EXPECT_EQ(runner_up.difference, difference(r.best->plan, answer.plan));
   }
-  EXPECT_DOUBLE_EQ(r.days_to_train(), r.scenario.workload.tokens /
-                                          static_cast<double>(r.scenario.workload.gbs *
-                                                              r.scenario.workload.seq) *
-                                          best.step_seconds / 86400);
+  EXPECT_DOUBLE_EQ(r.days_to_train(),
+                   r.scenario.workload.tokens /
+                       static_cast<double>(r.scenario.workload.gbs * r.scenario.workload.seq) *
+                       best.step_seconds / 86400);
 }
 
 // The main job. Korthikanti et al. 2022 trained 300B tokens in 24 days with SP and selective
@@ -81,10 +82,12 @@ TEST(Recommendation, Gpt3Of175BOn1024GPUs) {
   const std::vector<ParallelPlan> plans = best_and_runners_up(r);
   EXPECT_TRUE(has(plans, 8, Mode::none));
   EXPECT_TRUE(has(plans, 4, Mode::selective));
-  for (const RunnerUp& runner_up : r.runners_up)
-    if (runner_up.answer.plan.tp <= 8 && runner_up.answer.plan.recompute.mode != Mode::full &&
-        has({runner_up.answer.plan}, 8, Mode::none) + has({runner_up.answer.plan}, 4, Mode::selective))
-      EXPECT_LT(runner_up.slower, 0.08);
+  for (const RunnerUp& runner_up : r.runners_up) {
+    const std::vector<ParallelPlan> one{runner_up.answer.plan};
+    if (has(one, 8, Mode::none) || has(one, 4, Mode::selective)) {
+      EXPECT_LT(runner_up.slower, 0.08) << "they lie within a few percent";
+    }
+  }
   ASSERT_TRUE(r.baseline);
   EXPECT_EQ(r.baseline->plan.recompute, (Recompute{Mode::full, 0}));
   EXPECT_EQ(r.baseline->plan.tp, 8);
@@ -98,8 +101,8 @@ TEST(Recommendation, Gpt3Of175BOn1024GPUs) {
 }
 
 TEST(Recommendation, KorthikantisSetting) {
-  const Scenario s = scenario_for({.model = "megatron-175b", .gpus = 64, .gbs = 64,
-                                   .precision = Precision::fp16});
+  const Scenario s =
+      scenario_for({.model = "megatron-175b", .gpus = 64, .gbs = 64, .precision = Precision::fp16});
   Restrictions theirs{.tp = {8}, .pp = {8}, .zero = {0}};
   const Recommendation r = recommend(s, theirs);
   expect_sound(r);
@@ -114,9 +117,13 @@ TEST(Recommendation, KorthikantisSetting) {
 }
 
 TEST(Recommendation, LlamaOf70BOn64H100) {
-  const Recommendation r = recommend(
-      scenario_for({.model = "llama-3.1-70b", .gpu = "h100-80gb", .gpus = 64,
-                    .stack = "megatron-core", .gbs = 1024, .seq = 4096}), {});
+  const Recommendation r = recommend(scenario_for({.model = "llama-3.1-70b",
+                                                   .gpu = "h100-80gb",
+                                                   .gpus = 64,
+                                                   .stack = "megatron-core",
+                                                   .gbs = 1024,
+                                                   .seq = 4096}),
+                                     {});
   expect_sound(r);
   EXPECT_LE(r.best->plan.tp, 8);
   EXPECT_GE(r.best->plan.tp * r.best->plan.pp, 4);
@@ -125,8 +132,9 @@ TEST(Recommendation, LlamaOf70BOn64H100) {
 
 TEST(Recommendation, SevenBillionOn8A100Of40GB) {
   const Recommendation r = recommend(
-      scenario_for({.model = "llama-2-7b", .gpu = "a100-40gb", .gpus = 8, .gbs = 1024,
-                    .seq = 4096}), {});
+      scenario_for(
+          {.model = "llama-2-7b", .gpu = "a100-40gb", .gpus = 8, .gbs = 1024, .seq = 4096}),
+      {});
   expect_sound(r);
   EXPECT_LE(r.best->plan.tp, 4);
 }
@@ -165,8 +173,13 @@ TEST(Recommendation, NumbersOfGPUsThatNoPlanUses) {
     Restrictions restrictions;
   };
   const Row rows[] = {{{.gpus = 1009}, {}},
-                      {{.model = "llama-3.1-70b", .gpu = "h100-80gb", .gpus = 53,
-                        .stack = "megatron-core", .gbs = 64, .seq = 4096}, {}},
+                      {{.model = "llama-3.1-70b",
+                        .gpu = "h100-80gb",
+                        .gpus = 53,
+                        .stack = "megatron-core",
+                        .gbs = 64,
+                        .seq = 4096},
+                       {}},
                       {{.model = "gpt3-13b", .gpus = 193, .gbs = 64}, {.tp = {8}, .pp = {2}}},
                       {{.gpus = 8}, {}}};
   for (const auto& [request, restrictions] : rows) {
@@ -223,30 +236,63 @@ TEST(Recommendation, TheSameQuestionHasTheSameAnswer) {
 // The members that other programs rely on.
 TEST(Recommendation, JsonHasTheMembersOfTheContract) {
   const nlohmann::json answer = recommendation_to_json(recommend(scenario_for({.gpus = 128}), {}));
-  for (const char* member :
-       {"/schema", "/model", "/cluster", "/stack", "/workload/seq", "/workload/gbs",
-        "/workload/tokens", "/workload/precision", "/workload/attention", "/search/candidates",
-        "/search/legal", "/search/fits", "/search/seconds", "/search/rejected", "/best/plan/dp",
-        "/best/plan/tp", "/best/plan/pp", "/best/plan/vpp", "/best/plan/cp", "/best/plan/ep",
-        "/best/plan/sp", "/best/plan/mbs", "/best/plan/gbs", "/best/plan/recompute",
-        "/best/plan/zero", "/best/plan/layers_per_stage", "/best/predicted/step_seconds",
-        "/best/predicted/interval_seconds/1", "/best/predicted/breakdown_seconds/gemm",
-        "/best/predicted/tflops_per_gpu", "/best/predicted/mfu",
-        "/best/predicted/tokens_per_second_per_gpu", "/best/predicted/memory/peak_bytes",
-        "/best/predicted/memory/capacity_bytes", "/best/predicted/memory/stages/0/stage",
-        "/best/predicted/fits", "/best/predicted/violations", "/best/measured",
-        "/runners_up/0/plan", "/runners_up/0/predicted", "/baseline/plan", "/baseline/predicted",
-        "/speedup_over_baseline", "/days_to_train"})
+  for (const char* member : {"/schema",
+                             "/model",
+                             "/cluster",
+                             "/stack",
+                             "/workload/seq",
+                             "/workload/gbs",
+                             "/workload/tokens",
+                             "/workload/precision",
+                             "/workload/attention",
+                             "/search/candidates",
+                             "/search/legal",
+                             "/search/fits",
+                             "/search/seconds",
+                             "/search/rejected",
+                             "/best/plan/dp",
+                             "/best/plan/tp",
+                             "/best/plan/pp",
+                             "/best/plan/vpp",
+                             "/best/plan/cp",
+                             "/best/plan/ep",
+                             "/best/plan/sp",
+                             "/best/plan/mbs",
+                             "/best/plan/gbs",
+                             "/best/plan/recompute",
+                             "/best/plan/zero",
+                             "/best/plan/layers_per_stage",
+                             "/best/predicted/step_seconds",
+                             "/best/predicted/interval_seconds/1",
+                             "/best/predicted/breakdown_seconds/gemm",
+                             "/best/predicted/tflops_per_gpu",
+                             "/best/predicted/mfu",
+                             "/best/predicted/tokens_per_second_per_gpu",
+                             "/best/predicted/memory/peak_bytes",
+                             "/best/predicted/memory/capacity_bytes",
+                             "/best/predicted/memory/stages/0/stage",
+                             "/best/predicted/fits",
+                             "/best/predicted/violations",
+                             "/best/measured",
+                             "/runners_up/0/plan",
+                             "/runners_up/0/predicted",
+                             "/baseline/plan",
+                             "/baseline/predicted",
+                             "/speedup_over_baseline",
+                             "/days_to_train"})
     EXPECT_TRUE(answer.contains(nlohmann::json::json_pointer(member))) << member;
   int64_t rejected = 0;
-  for (const auto& [code, count] : answer["search"]["rejected"].items()) rejected += count.get<int64_t>();
+  for (const auto& [code, count] : answer["search"]["rejected"].items())
+    rejected += count.get<int64_t>();
   EXPECT_EQ(answer["search"]["candidates"], answer["search"]["legal"].get<int64_t>() + rejected);
 }
 
 TEST(Recommendation, BaselineIsWhatPeopleRan) {
   for (const Request& request :
-       {Request{}, Request{.model = "gpt3-20b", .gpus = 64}, Request{.model = "gpt3-1.3b", .gpus = 8},
-        Request{.model = "llama-3.1-70b", .gpu = "h100-80gb", .gpus = 64, .stack = "megatron-core"}}) {
+       {Request{}, Request{.model = "gpt3-20b", .gpus = 64},
+        Request{.model = "gpt3-1.3b", .gpus = 8},
+        Request{
+            .model = "llama-3.1-70b", .gpu = "h100-80gb", .gpus = 64, .stack = "megatron-core"}}) {
     const Scenario s = scenario_for(request);
     const auto plan = baseline_plan(s);
     ASSERT_TRUE(plan) << request.model;
@@ -276,6 +322,10 @@ TEST(Check, TellsTheMemoryAndNearPlansThatFit) {
     EXPECT_TRUE(near.predicted.fits && near.predicted.violations.empty());
     EXPECT_GT(near.predicted.step_seconds, 0);
   }
+  // They differ in kind, so that there is a choice: SP with selective recomputation is among them.
+  EXPECT_TRUE(std::ranges::any_of(answer.nearest, [](const PlanAnswer& near) {
+    return near.plan.sp && near.plan.recompute == kSelective;
+  }));
   // One change is enough: another mode of recomputation.
   EXPECT_EQ(answer.nearest[0].plan.pp, 8);
 }
@@ -291,9 +341,9 @@ TEST(Check, ASoundPlanHasNoNeighbours) {
 
 TEST(Check, OptionsOfTheFrameworkAreChecked) {
   const Scenario s = scenario_for({.model = "megatron-175b", .gpus = 64, .gbs = 64});
-  const CheckAnswer answer = check_plan(
-      s, {.tp = 8, .pp = 8, .sp = true, .gbs = 64, .recompute = kSelective},
-      {.distribute_saved_activations = true, .offload_activations = true}, 3);
+  const CheckAnswer answer =
+      check_plan(s, {.tp = 8, .pp = 8, .sp = true, .gbs = 64, .recompute = kSelective},
+                 {.distribute_saved_activations = true, .offload_activations = true}, 3);
   EXPECT_THAT(test_support::codes_of(answer.checked.predicted.violations),
               testing::ElementsAre("AT0140", "AT0142"));
 }

@@ -37,15 +37,15 @@ World generated(const Scenario& s, const Restrictions& restrictions = {}) {
   World world;
   const SearchSpace space(s, restrictions);
   ParallelPlan group;
-  world.counts = space.for_each(
-      [&](const ParallelPlan& entered) { group = entered; },
-      [&](const ParallelPlan& plan) {
-        ++world.visited;
-        EXPECT_TRUE(group.tp == plan.tp && group.cp == plan.cp && group.sp == plan.sp &&
-                    group.mbs == plan.mbs)
-            << full_text(plan) << " outside its group";
-        EXPECT_TRUE(world.plans.insert(full_text(plan)).second) << full_text(plan) << " twice";
-      });
+  world.counts = space.for_each([&](const ParallelPlan& entered) { group = entered; },
+                                [&](const ParallelPlan& plan) {
+                                  ++world.visited;
+                                  EXPECT_TRUE(group.tp == plan.tp && group.cp == plan.cp &&
+                                              group.sp == plan.sp && group.mbs == plan.mbs)
+                                      << full_text(plan) << " outside its group";
+                                  EXPECT_TRUE(world.plans.insert(full_text(plan)).second)
+                                      << full_text(plan) << " twice";
+                                });
   return world;
 }
 
@@ -104,8 +104,8 @@ struct SmallWorld {
   int gpus;
   int64_t layers, heads, kv_heads, seq, gbs;
 };
-const SmallWorld kWorlds[] = {{1, 4, 4, 4, 64, 4},   {8, 8, 8, 8, 64, 8},   {8, 6, 12, 4, 24, 12},
-                              {12, 9, 6, 2, 36, 6},  {16, 7, 16, 4, 64, 5}, {6, 5, 7, 7, 30, 9},
+const SmallWorld kWorlds[] = {{1, 4, 4, 4, 64, 4},  {8, 8, 8, 8, 64, 8},   {8, 6, 12, 4, 24, 12},
+                              {12, 9, 6, 2, 36, 6}, {16, 7, 16, 4, 64, 5}, {6, 5, 7, 7, 30, 9},
                               {4, 12, 4, 1, 2, 16}};
 
 class EveryStack : public testing::TestWithParam<std::string> {};
@@ -113,8 +113,11 @@ class EveryStack : public testing::TestWithParam<std::string> {};
 TEST_P(EveryStack, YieldsExactlyTheLegalPlans) {
   for (const SmallWorld& world : kWorlds)
     for (const auto attention : {engine::AttentionKind::unfused, engine::AttentionKind::flash}) {
-      Scenario s = scenario_for({.gpu = "h100-80gb", .gpus = world.gpus, .stack = GetParam(),
-                                 .gbs = world.gbs, .seq = world.seq});
+      Scenario s = scenario_for({.gpu = "h100-80gb",
+                                 .gpus = world.gpus,
+                                 .stack = GetParam(),
+                                 .gbs = world.gbs,
+                                 .seq = world.seq});
       if (std::ranges::count(s.stack.attention, attention) == 0) continue;
       s.workload.attention = attention;
       s.model = gpt(world.layers, 64 * world.heads, world.heads);
@@ -152,9 +155,11 @@ class Restricted : public testing::Test {
   template <class Allowed>
   void expect(const Restrictions& restrictions, Allowed allowed) {
     std::set<std::string> expected;
-    SearchSpace(scenario_, {}).for_each([](const ParallelPlan&) {}, [&](const ParallelPlan& plan) {
-      if (allowed(plan)) expected.insert(full_text(plan));
-    });
+    SearchSpace(scenario_, {})
+        .for_each([](const ParallelPlan&) {},
+                  [&](const ParallelPlan& plan) {
+                    if (allowed(plan)) expected.insert(full_text(plan));
+                  });
     EXPECT_FALSE(expected.empty());
     EXPECT_EQ(generated(scenario_, restrictions).plans, expected);
   }
@@ -166,9 +171,8 @@ TEST_F(Restricted, Degrees) {
   expect({.vpp = {3}}, [](const auto& p) { return p.vpp == 3; });
   expect({.dp = {8}}, [](const auto& p) { return p.dp == 8; });
   expect({.mbs = {2, 3}}, [](const auto& p) { return p.mbs == 2; });
-  expect({.dp = {2}, .tp = {8}, .pp = {4}, .vpp = {1, 2}}, [](const auto& p) {
-    return p.dp == 2 && p.tp == 8 && p.pp == 4 && p.vpp <= 2;
-  });
+  expect({.dp = {2}, .tp = {8}, .pp = {4}, .vpp = {1, 2}},
+         [](const auto& p) { return p.dp == 2 && p.tp == 8 && p.pp == 4 && p.vpp <= 2; });
 }
 
 // A setting without effect is as good as the one that was asked for.
@@ -188,24 +192,24 @@ TEST_F(Restricted, Settings) {
          [](const auto& p) { return p.recompute.mode == Recompute::Mode::none; });
 }
 
-// On every stack, whatever it can do: no plan that breaks a rule, and equal shares are the plans of no
-// list at all.
+// On every stack, whatever it can do: no plan that breaks a rule, and equal shares are the plans of
+// no list at all.
 TEST_F(Restricted, LayersPerStage) {
   const std::vector<int> uneven = {9, 10, 11, 10}, ends = {19, 21}, even = {10, 10, 10, 10};
   for (const std::string& stack : stack_names()) {
-    scenario_ = scenario_for({.model = "gpt3-13b", .gpu = "h100-80gb", .gpus = 16, .stack = stack,
-                              .gbs = 16});
+    scenario_ = scenario_for(
+        {.model = "gpt3-13b", .gpu = "h100-80gb", .gpus = 16, .stack = stack, .gbs = 16});
     for (const std::vector<int>& list : {uneven, ends}) {
       int64_t plans = 0;
       SearchSpace(scenario_, {.layers_per_stage = list})
-          .for_each([](const ParallelPlan&) {},
-                    [&](const ParallelPlan& plan) {
-                      ++plans;
-                      EXPECT_EQ(plan.layers_per_stage, list);
-                      EXPECT_THAT(test_support::codes_of(violations(scenario_, plan)),
-                                  testing::IsEmpty())
-                          << stack << " " << full_text(plan);
-                    });
+          .for_each(
+              [](const ParallelPlan&) {},
+              [&](const ParallelPlan& plan) {
+                ++plans;
+                EXPECT_EQ(plan.layers_per_stage, list);
+                EXPECT_THAT(test_support::codes_of(violations(scenario_, plan)), testing::IsEmpty())
+                    << stack << " " << full_text(plan);
+              });
       EXPECT_EQ(plans > 0, scenario_.stack.any_layers_per_stage) << stack;
     }
     EXPECT_EQ(generated(scenario_, {.layers_per_stage = even}).plans,
