@@ -35,7 +35,8 @@ class Trainer {
   int64_t next_step() const { return next_step_; }
   void continue_at(int64_t step) { next_step_ = step; }
 
-  ParameterSet& parameters() { return set_; }
+  const Job& job() const { return job_; }
+  World& world() { return world_; }
   ShardedParameters& storage() { return *storage_; }
   Optimizer& optimizer() { return *optimizer_; }
 

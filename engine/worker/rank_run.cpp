@@ -13,6 +13,7 @@
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
 #include "engine/train/trainer.h"
+#include "engine/train/training_checkpoint.h"
 
 namespace engine {
 namespace {
@@ -46,6 +47,8 @@ class RankRun {
 
   Outcome run() {
     Trainer trainer(*device_, world_, job_, *batches_);
+    if (!job_.checkpoint_load.empty() && !phantom_) load_checkpoint(trainer, job_.checkpoint_load);
+    first_step_ = trainer.next_step();
     if (reports_ && options_.events != nullptr)
       options_.events->write("start", {{"model", job_.model.name},
                                        {"plan", describe(job_.plan)},
@@ -60,13 +63,13 @@ class RankRun {
  private:
   void train_step(Trainer& trainer) {
     const int64_t step = trainer.next_step();
-    if (step > 0) device_->meter().restart_flops();
+    if (step > first_step_) device_->meter().restart_flops();
     world_.meter().reset();
     const auto start = Clock::now();
     const StepResult result = trainer.step();
     const double seconds = seconds_since(start);
     traffic_ = world_.meter().traffic();
-    if (step >= job_.warmup_steps) samples_.push_back(seconds);
+    if (step >= first_step_ + job_.warmup_steps) samples_.push_back(seconds);
     if (!phantom_) {
       loss_ = result.loss;
       norm_ = result.gradient_norm;
@@ -75,7 +78,19 @@ class RankRun {
     if (!phantom_ && !std::isfinite(result.loss))
       throw BadNumbers(fmt::format(
           "the loss of step {} is {}; lower the learning rate or train in f32", step, result.loss));
-    stop_if_asked();
+    const bool stops = asked_to_stop();
+    if (step + 1 == job_.steps || stops ||
+        (job_.checkpoint_interval > 0 && (step + 1) % job_.checkpoint_interval == 0))
+      save(trainer);
+    if (stops) throw Interrupted();
+  }
+
+  void save(Trainer& trainer) {
+    if (job_.checkpoint_save.empty() || phantom_) return;
+    save_checkpoint(trainer, job_.checkpoint_save);
+    if (reports_ && options_.events != nullptr)
+      options_.events->write("checkpoint",
+                             {{"step", trainer.next_step()}, {"folder", job_.checkpoint_save}});
   }
 
   void tell_step(int64_t step, double seconds, double rate) {
@@ -87,11 +102,11 @@ class RankRun {
     options_.events->write("step", fields);
   }
 
-  // All ranks stop behind the same step.
-  void stop_if_asked() {
+  // The same on all ranks, so that they stop behind one step.
+  bool asked_to_stop() {
     uint8_t stop = options_.stop != nullptr && *options_.stop ? 1 : 0;
     if (!phantom_) world_.all().broadcast({&stop, 1, Element::u8}, 0);
-    if (stop != 0) throw Interrupted();
+    return stop != 0;
   }
 
   std::vector<RankCounts> gather_counts() {
@@ -173,6 +188,7 @@ class RankRun {
   std::unique_ptr<Batches> batches_;
   std::vector<double> samples_;
   std::vector<Traffic> traffic_;
+  int64_t first_step_ = 0;
   std::optional<double> loss_, norm_;
 };
 
