@@ -156,6 +156,38 @@ TEST_F(Worker, NamesWhatItCannotWrite) {
   EXPECT_EQ(run_worker({"/nowhere/job.json", 0, nullptr}, errors), ExitCode::usage);
 }
 
+TEST_F(Worker, GoesOnFromItsCheckpoints) {
+  job_.checkpoint_save = (folder_ / "checkpoints").string();
+  job_.checkpoint_interval = 3;
+  ASSERT_EQ(run(), ExitCode::found) << errors_;
+  const Outcome whole = outcome();
+  fs::remove_all(folder_ / "checkpoints" / "step-00000004");
+  job_.checkpoint_load = job_.checkpoint_save;
+  job_.plan.dp = 2;
+  ASSERT_EQ(run(), ExitCode::found) << errors_;
+  EXPECT_NEAR(*outcome().loss, *whole.loss, 2e-5 * *whole.loss);
+  std::vector<int> steps;
+  for (const Json& line : events())
+    if (line["event"] == "step") steps.push_back(line["step"]);
+  EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3, 3));
+  EXPECT_TRUE(fs::exists(folder_ / "checkpoints" / "step-00000004" / "model.safetensors"));
+}
+
+TEST_F(Worker, RefusesDataAndCheckpointsItCannotRead) {
+  job_.data_prefix = (folder_ / "nothing").string();
+  EXPECT_EQ(run(), ExitCode::usage);
+  EXPECT_EQ(outcome().status, OutcomeStatus::rejected);
+  EXPECT_THAT(errors_, HasSubstr("nothing"));
+  job_.data_prefix.clear();
+  job_.checkpoint_save = (folder_ / "checkpoints").string();
+  ASSERT_EQ(run(), ExitCode::found) << errors_;
+  const fs::path weights = folder_ / "checkpoints" / "step-00000004" / "model.safetensors";
+  fs::resize_file(weights, fs::file_size(weights) - 100);
+  job_.checkpoint_load = job_.checkpoint_save;
+  EXPECT_EQ(run(), ExitCode::usage);
+  EXPECT_THAT(errors_, HasSubstr("model.safetensors"));
+}
+
 // A phantom rank has the memory, the products and the messages of the real one.
 TEST_F(Worker, RunsOneRankOfAPlanAlone) {
   ASSERT_EQ(run(), ExitCode::found) << errors_;
