@@ -316,7 +316,7 @@ void add_metrics(const CsvTable& csv, size_t row, const PublishedRow& read, Publ
       printed && csv.cell(row, "other_mem_kind").starts_with("nvidia-smi")) {
     out.rows.push_back(read);
     out.rows.back().metric = Metric::peak_bytes;
-    out.rows.back().measured = *printed * engine::kGiB;
+    out.rows.back().measured = *printed * 1e9;
     out.rows.back().allocator_bytes = false;
     any = true;
   }
