@@ -12,6 +12,7 @@ Command check_train_command();
 Command report_command();
 Command validate_train_command();
 Command calibrate_command();
+Command run_tokenize_command();
 std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();
