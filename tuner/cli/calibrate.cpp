@@ -55,7 +55,9 @@ std::string document(const nlohmann::json& json) {
 int run_calibrate(const Arguments& arguments) {
   const std::string from = arguments.text("--from").value();
   const CsvTable csv = CsvTable::parse(engine::read_text_file(from), from);
-  const RatesTable start = RatesTable::load().with_priors();
+  const bool afresh = arguments.flag("--afresh");
+  const RatesTable start =
+      afresh ? RatesTable::load().with_priors() : RatesTable::load().with_values_as_priors();
   PublishedRows published = read_published(csv, start);
   std::erase_if(published.rows,
                 [](const PublishedRow& row) { return row.metric != Metric::step_seconds; });
@@ -71,7 +73,8 @@ int run_calibrate(const Arguments& arguments) {
       arguments.text("--output")
           .value_or(
               (std::filesystem::path(user_data_folder()) / "profiles" / "rates.json").string());
-  const nlohmann::json fit = fit_to_json(account, "autotune calibrate --from " + from);
+  const nlohmann::json fit = fit_to_json(
+      account, fmt::format("autotune calibrate{} --from {}", afresh ? " --afresh" : "", from));
   write_file(output, document(account.table.to_json(fit)));
   print_result(fmt::format("Fitted {} rows; errors with every source weighted alike:\n",
                            account.in_sample.size()) +
@@ -93,9 +96,10 @@ Command calibrate_command() {
           "fitted values, the rows and the errors on rows left out (whole model shapes, whole "
           "sources). The same rows give the same digits. A file in your own data folder is used "
           "instead of the built-in one from then on.",
-      .examples = {{"calibrate --from runs.csv", "Fit to your own runs"},
-                   {"calibrate --from tests/data/published_train.csv --output profiles/rates.json",
-                    "Repeat the fit of the built-in constants"}},
+      .examples =
+          {{"calibrate --from runs.csv", "Fit to your own runs"},
+           {"calibrate --afresh --from tests/data/published_train.csv --output profiles/rates.json",
+            "Repeat the fit of the built-in constants"}},
       .options = {{.name = "--from",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",

@@ -131,14 +131,20 @@ RatesTable RatesTable::with_priors() const {
   return table;
 }
 
+RatesTable RatesTable::with_values_as_priors() const {
+  RatesTable table = *this;
+  for (ScopedRate& entry : table.entries_) entry.prior = entry.value;
+  return table;
+}
+
 Json RatesTable::to_json(const Json& fit) const {
   Json json = Json::parse(text_);
-  for (size_t i = 0; i < std::size(kFields); ++i)
-    json["constants"][std::string(kFields[i].name)].erase("fitted");
-  for (const ScopedRate& entry : entries_)
-    if (entry.value != entry.prior)
-      json["constants"][constant_names()[static_cast<size_t>(entry.constant)]]["fitted"]
-          [entry.scope] = entry.value;
+  for (const Field& field : kFields) json["constants"][std::string(field.name)].erase("fitted");
+  for (const ScopedRate& entry : entries_) {
+    Json& constant = json["constants"][constant_names()[static_cast<size_t>(entry.constant)]];
+    if (entry.value != constant["values"][entry.scope])
+      constant["fitted"][entry.scope] = entry.value;
+  }
   json["fit"] = fit;
   return json;
 }

@@ -92,6 +92,8 @@ class RatesTable {
 
   // The same table before any fit.
   RatesTable with_priors() const;
+  // The same table with its values as the priors of a further fit.
+  RatesTable with_values_as_priors() const;
 
   static const std::vector<std::string>& constant_names();
   // Prior standard deviation of the logarithm (of the odds for shares); 0 = not to be fitted.
