@@ -17,21 +17,30 @@ struct AttentionTileBackward {
 
   HOST_DEVICE void operator()(const SerialGroup&, int64_t item) const {
     const int64_t tiles = (in.shape.keys + kLanes - 1) / kLanes;
+    const int64_t sequence = item / in.shape.kv_heads, kv_head = item % in.shape.kv_heads;
     QuerySums sums(in.shape.queries * in.group_size(), in.shape.head_dim);
+    for (int64_t row = 0; row < sums.rows; ++row)
+      sums.along[row] = dot(SerialGroup{}, of_query(saved.out, sequence, kv_head, row),
+                            of_query(saved.grad_out, sequence, kv_head, row), in.shape.head_dim);
     for (int64_t tile = 0; tile < tiles; ++tile)
       add_keys(TileItem(item * tiles + tile, in.shape.kv_heads, in.shape.keys), sums);
-    store_queries(item / in.shape.kv_heads, item % in.shape.kv_heads, sums);
+    for (int64_t row = 0; row < sums.rows; ++row) {
+      T* y = of_query(grad_query, sequence, kv_head, row);
+      for (int64_t c = 0; c < in.shape.head_dim; ++c)
+        y[c] = T(sums.block(c / kLanes, row)[c % kLanes]);
+    }
   }
 
  private:
-  // The gradients of the queries of one key head, head by head, in blocks of kLanes columns:
-  // f32[blocks, rows, kLanes].
+  // Of the queries of one key head, head by head: out · grad_out, f32[rows], and the gradients in
+  // blocks of kLanes columns, f32[blocks, rows, kLanes].
   struct QuerySums {
     int64_t rows, blocks;
-    std::vector<float> data;
+    std::vector<float> along, data;
     QuerySums(int64_t query_rows, int64_t cols)
         : rows(query_rows),
           blocks((cols + kLanes - 1) / kLanes),
+          along(static_cast<size_t>(rows)),
           data(static_cast<size_t>(rows * blocks * kLanes)) {}
     float* block(int64_t index, int64_t row) { return &data[(index * rows + row) * kLanes]; }
   };
@@ -77,7 +86,8 @@ struct AttentionTileBackward {
       load_rows(dy, first, count, dim, grad_out);
       tile_multiply<kTokensAreRows>(scores, query, tile.key, count, dim);
       tile_multiply<kTokensAreRows>(grads, grad_out, tile.value, count, dim);
-      score_gradients(at, head, first, count, scores, grads);
+      score_gradients(at, head, first, count, &sums.along[index * shape.queries + first], scores,
+                      grads);
       tile_multiply<kTokensAreSummed>(tile.value_sums, grad_out, scores, dim, count);
       tile_multiply<kTokensAreSummed>(tile.key_sums, query, grads, dim, count);
       for (int64_t block = 0; block < sums.blocks; ++block)
@@ -88,19 +98,15 @@ struct AttentionTileBackward {
 
   // scores → the dropped-out probabilities; grads = grad_out · vᵀ → dS.
   HOST_DEVICE void score_gradients(const TileItem& at, int64_t head, int64_t first, int64_t count,
-                                   float* scores, float* grads) const {
+                                   const float* along, float* scores, float* grads) const {
     const AttentionShape& shape = in.shape;
-    const auto y = in.of_head(saved.out, at.sequence, head);
-    const auto dy = in.of_head(saved.grad_out, at.sequence, head);
     const float* log_sum = saved.log_sum[at.sequence * shape.heads + head];
     for (int64_t j = 0; j < count; ++j) {
-      const int64_t query = first + j;
-      const int64_t row = (at.sequence * shape.heads + head) * shape.queries + query;
+      const int64_t row = (at.sequence * shape.heads + head) * shape.queries + first + j;
       const int64_t seen = smaller(at.count, in.visible()(row) - at.first);
-      const float along = dot(SerialGroup{}, y[query], dy[query], shape.head_dim);
       const auto gradient_row = [&](auto factor) {
         gradient_lanes(scores + j * kLanes, grads + j * kLanes, static_cast<int32_t>(seen),
-                       log_sum[query], along, factor);
+                       log_sum[first + j], along[j], factor);
       };
       if (shape.dropout.active()) {
         const DropoutRow numbers = in.dropout_of(row);
@@ -125,13 +131,11 @@ struct AttentionTileBackward {
     }
   }
 
-  HOST_DEVICE void store_queries(int64_t sequence, int64_t kv_head, QuerySums& sums) const {
-    const int64_t queries = in.shape.queries, dim = in.shape.head_dim;
-    for (int64_t row = 0; row < sums.rows; ++row) {
-      const int64_t head = kv_head * in.group_size() + row / queries;
-      T* y = in.of_head(grad_query, sequence, head)[row % queries];
-      for (int64_t c = 0; c < dim; ++c) y[c] = T(sums.block(c / kLanes, row)[c % kLanes]);
-    }
+  // A row of `matrix`, counted as in QuerySums.
+  template <class U>
+  HOST_DEVICE U* of_query(Rows<U> matrix, int64_t sequence, int64_t kv_head, int64_t row) const {
+    const int64_t head = kv_head * in.group_size() + row / in.shape.queries;
+    return in.of_head(matrix, sequence, head)[row % in.shape.queries];
   }
 };
 

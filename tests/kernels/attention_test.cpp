@@ -72,8 +72,9 @@ std::vector<AttentionShape> shapes() {
           make_shape(1, 66, 66, 2, 2, 16, true, false, 0.2f),
           make_shape(1, 70, 70, 1, 1, 17, false, false, 0),
           make_shape(1, 10, 75, 2, 1, 8, true, false, 0.1f),  // late queries
-          make_shape(2, 1, 20, 2, 2, 8, true, false, 0),      // one step of decoding
-          make_shape(1, 12, 5, 1, 1, 8, true, false, 0)};     // the first queries see nothing
+          make_shape(1, 65, 67, 4, 2, 72, true, false, 0.1f),
+          make_shape(2, 1, 20, 2, 2, 8, true, false, 0),   // one step of decoding
+          make_shape(1, 12, 5, 1, 1, 8, true, false, 0)};  // the first queries see nothing
 }
 
 // Attention by its definition, on values.
