@@ -64,7 +64,7 @@ AttentionShape make_shape(int64_t sequences, int64_t queries, int64_t keys, int6
   return s;
 }
 
-// Tiles are 64 wide and a group has 8 threads: sizes around both, and shapes of every kind.
+// Tiles are 64 wide and a group has 4 threads: sizes around both, and shapes of every kind.
 std::vector<AttentionShape> shapes() {
   return {make_shape(1, 1, 1, 1, 1, 1, true, false, 0),
           make_shape(2, 9, 9, 2, 1, 3, true, false, 0),
