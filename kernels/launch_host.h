@@ -133,7 +133,7 @@ class ThreadGroup {
 // One group of `threads`, which walks through the rows; blocks of columns are as narrow as on a
 // GPU.
 struct ThreadLauncher {
-  int threads = 8;
+  int threads;
 
   template <class T, class Kernel>
   void rows(int64_t count, int64_t, const Kernel& kernel) const {
