@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
@@ -35,6 +36,16 @@ SizeUnknown unknown_of(const Arguments& arguments) {
   return !model ? SizeUnknown::parameters : !gpus ? SizeUnknown::gpus : SizeUnknown::days;
 }
 
+// A batch near the usual one that a number of GPUs with a factor like 5 can share: else hardly any
+// plan would use all of them.
+int64_t shared_batch(int64_t usual, int64_t gpus) {
+  int64_t odd = gpus;
+  while (odd % 2 == 0) odd /= 2;
+  if (usual % odd == 0) return usual;
+  const int64_t unit = gpus <= usual ? gpus : odd;
+  return std::max<int64_t>(1, (usual + unit / 2) / unit) * unit;
+}
+
 ScenarioAnswer scenario_of_size(const Arguments& arguments, SizeUnknown unknown) {
   // Stands in for a model that is yet to be found; the shapes derived all have its defaults.
   constexpr auto kAnySize = "1b";
@@ -42,7 +53,14 @@ ScenarioAnswer scenario_of_size(const Arguments& arguments, SizeUnknown unknown)
                             : arguments.has("--parameters")
                                 ? fmt::format("{:.0f}", arguments.number("--parameters").value())
                                 : arguments.text("--model").value();
-  return scenario_of(arguments, model, arguments.integer("--gpus").value_or(1));
+  const int64_t gpus = arguments.integer("--gpus").value_or(1);
+  ScenarioAnswer answer = scenario_of(arguments, model, gpus);
+  if (unknown != SizeUnknown::parameters || arguments.has("--gbs")) return answer;
+  int64_t& gbs = answer.scenario.workload.gbs;
+  const int64_t usual = std::exchange(gbs, shared_batch(gbs, gpus));
+  if (gbs != usual)
+    answer.defaults.push_back(fmt::format("but global batch {}, which {} GPUs share", gbs, gpus));
+  return answer;
 }
 
 std::string title_of(const Sizing& sizing) {

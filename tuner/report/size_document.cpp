@@ -20,7 +20,7 @@ std::string days_phrase(double days) { return format_seconds(days * kSecondsOfDa
 
 // 1,234 or 1.2 M: with the digits that a prediction has.
 std::string rough(double amount) {
-  return amount < 1e5 ? format_grouped(std::llround(amount)) : format_count(amount);
+  return amount < 999'999.5 ? format_grouped(std::llround(amount)) : format_count(amount);
 }
 
 std::string range_phrase(const RangeRecord& range, std::string (*text)(double)) {
@@ -56,11 +56,12 @@ void add_open_end(const SizeAnswer& answer, Section& section) {
 
 void add_deadline(const SizeAnswer& answer, Section& section) {
   if (!answer.deadline_days) return;
-  const std::string deadline = days_phrase(*answer.deadline_days);
+  const std::string deadline =
+      fmt::format("{:.6g} day{}", *answer.deadline_days, *answer.deadline_days == 1 ? "" : "s");
   section.blocks.emplace_back(
       answer.meets_deadline
-          ? Sentence{fmt::format("meets the {} asked for", deadline), Tone::good}
-          : Sentence{fmt::format("misses the {} asked for; this is the nearest", deadline),
+          ? Sentence{fmt::format("meets the deadline of {}", deadline), Tone::good}
+          : Sentence{fmt::format("misses the deadline of {}; this is the nearest", deadline),
                      Tone::bad});
 }
 
@@ -109,10 +110,12 @@ Section optimum_section(const SizeAnswer& answer) {
   Section section{"Compute", {}};
   const Question& question = answer.question;
   if (!(answer.optimal_tokens_per_parameter > 0) || !(question.parameters > 0)) return section;
-  section.blocks.emplace_back(Sentence{
-      fmt::format("{:.3g} tokens a parameter; about {:.3g} give the lowest loss for the compute "
-                  "(Hoffmann et al. 2022)",
-                  question.tokens / question.parameters, answer.optimal_tokens_per_parameter)});
+  const double per_parameter = question.tokens / question.parameters;
+  section.blocks.emplace_back(Sentence{fmt::format(
+      "{} tokens a parameter; about {:.3g} give the lowest loss for the compute "
+      "(Hoffmann et al. 2022)",
+      per_parameter < 1000 ? fmt::format("{:.3g}", per_parameter) : rough(per_parameter),
+      answer.optimal_tokens_per_parameter)});
   section.blocks.emplace_back(
       Bullet{fmt::format("for {} parameters: {} tokens; for {} tokens: {} parameters",
                          format_count(question.parameters), format_count(answer.optimal_tokens),

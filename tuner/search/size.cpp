@@ -77,12 +77,23 @@ class Ladder {
     return std::nullopt;
   }
 
-  // The shortest training that was seen; nullopt when nothing fitted.
-  std::optional<size_t> fastest() const {
-    std::optional<size_t> best;
+  // The candidate before `end` with the shortest training of those seen, and its days; nullopt when
+  // none of them fitted.
+  std::optional<std::pair<size_t, double>> fastest(size_t end) const {
+    std::optional<std::pair<size_t, double>> best;
     for (const auto& [index, training] : trainings_)
-      if (training.best && (!best || training.days < trainings_.at(*best).days)) best = index;
+      if (index < end && training.best && (!best || training.days < best->second))
+        best = {index, training.days};
     return best;
+  }
+
+  // The candidate seen that used its GPUs best, and how well `index` uses them relative to it.
+  std::pair<size_t, double> efficiency(size_t index) const {
+    const auto rate = [&](size_t i) { return load_[i] / trainings_.at(i).days; };
+    size_t best = index;
+    for (const auto& [seen, training] : trainings_)
+      if (rate(seen) > rate(best)) best = seen;
+    return {best, rate(index) / rate(best)};
   }
 
  private:
@@ -130,10 +141,10 @@ class Ladder {
   }
   std::vector<size_t> around_fastest() const {
     constexpr size_t kMost = 32;
-    const auto best = fastest();
+    const auto best = fastest(size());
     if (!best) return {};
-    const auto next = trainings_.upper_bound(*best);
-    const auto here = trainings_.find(*best);
+    const auto next = trainings_.upper_bound(best->first);
+    const auto here = trainings_.find(best->first);
     const size_t from = here == trainings_.begin() ? 0 : std::prev(here)->first;
     const size_t to = next == trainings_.end() ? size() : next->first;
     std::vector<size_t> indices;
@@ -224,14 +235,27 @@ void note_batch_limit(const Scenario& scenario, const PlanAnswer& best,
     notes.push_back(batch + ", so further replicas would have nothing to do");
 }
 
-void note_neighbour(SizeUnknown unknown, const Scenario& scenario, const Training& training,
-                    std::vector<std::string>& notes) {
-  const std::string what = amount_text(unknown, scenario);
-  const std::string_view which = unknown == SizeUnknown::gpus ? "fewer" : "larger";
-  notes.push_back(
-      training.best
-          ? fmt::format("next {}: {} would take ~{}", which, what, days_text(training.days))
-          : fmt::format("next {}: {} do not fit the memory, or no plan divides them", which, what));
+// How close the candidates come that would have been better: fewer GPUs, or more parameters.
+void note_better_ones(SizeUnknown unknown, const Ladder& ladder, size_t found,
+                      std::vector<std::string>& notes) {
+  const bool gpus = unknown == SizeUnknown::gpus;
+  if (const auto closest = ladder.fastest(found))
+    notes.push_back(fmt::format(
+        "closest of the {}: {} would take ~{}", gpus ? "smaller numbers" : "larger models",
+        amount_text(unknown, ladder.scenario(closest->first)), days_text(closest->second)));
+  else if (found > 0)
+    notes.emplace_back(gpus ? "on fewer GPUs the model does not fit"
+                            : "no larger model fits, so memory is the limit and not the time");
+}
+
+// What scaling costs, against the number of GPUs that uses each of them best.
+void note_efficiency(const Ladder& ladder, size_t found, std::vector<std::string>& notes) {
+  constexpr double kPoor = 0.75;
+  const auto [best, efficiency] = ladder.efficiency(found);
+  if (efficiency < kPoor)
+    notes.push_back(fmt::format("each GPU does {:.0f} % of what it would do among {} of them",
+                                100 * efficiency,
+                                format_grouped(ladder.scenario(best).cluster.gpus)));
 }
 
 std::string missed(const Sizing& sizing, const Scenario& fastest, double days) {
@@ -255,18 +279,18 @@ SizeRange range_of(Ladder& ladder, const SizeRequest& request) {
 void meet_deadline(Sizing& sizing, Ladder ladder) {
   const SizeRequest& request = sizing.request;
   const auto found = ladder.first(&Training::days, request.deadline_days);
-  const auto index = found ? found : ladder.fastest();
+  const auto fastest = ladder.fastest(ladder.size());
+  const auto index = found || !fastest ? found : std::optional(fastest->first);
   sizing.meets_deadline = found.has_value();
   sizing.scenario = ladder.scenario(index.value_or(ladder.size() - 1));
   if (index) sizing.best = ladder.at(*index).best;
   if (found) {
     sizing.range = range_of(ladder, request);
-    if (*found > 0)
-      note_neighbour(request.unknown, ladder.scenario(*found - 1), ladder.at(*found - 1),
-                     sizing.notes);
+    note_better_ones(request.unknown, ladder, *found, sizing.notes);
   } else if (index) {
     sizing.notes.push_back(missed(sizing, sizing.scenario, ladder.at(*index).days));
   }
+  if (index && request.unknown == SizeUnknown::gpus) note_efficiency(ladder, *index, sizing.notes);
   sizing.searches = ladder.searches();
 }
 
