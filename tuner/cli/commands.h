@@ -7,6 +7,7 @@
 namespace tuner {
 
 Command train_command();
+Command size_command();
 Command estimate_train_command();
 Command check_train_command();
 Command report_command();

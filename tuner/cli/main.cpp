@@ -5,6 +5,7 @@
 int main(int count, char** words) {
   std::vector<tuner::Command> commands = {
       tuner::train_command(),           //
+      tuner::size_command(),            //
       tuner::estimate_train_command(),  //
       tuner::check_train_command(),     //
       tuner::report_command(),          //

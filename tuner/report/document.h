@@ -56,7 +56,9 @@ struct Document {
 
 struct TrainAnswer;
 struct EstimateAnswer;
+struct SizeAnswer;
 Document document_of(const TrainAnswer& answer);
 Document document_of(const EstimateAnswer& answer);
+Document document_of(const SizeAnswer& answer);
 
 }  // namespace tuner

@@ -17,6 +17,7 @@ std::string markdown_escaped(std::string_view text);
 
 std::string csv_of(const TrainAnswer& answer);
 std::string csv_of(const EstimateAnswer& answer);
+std::string csv_of(const SizeAnswer& answer);
 
 // One field of a CSV line, quoted where it must be; what a spreadsheet would take for a formula
 // begins with an apostrophe.
