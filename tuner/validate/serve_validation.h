@@ -1,0 +1,53 @@
+// Serving predictions beside published measurements, and how far they are off.
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "tuner/validate/serve_row.h"
+#include "tuner/validate/validation.h"
+
+namespace tuner {
+
+// One metric of one row.
+struct PredictedServe {
+  const ServeRow* row = nullptr;
+  ServeMetric metric = ServeMetric::latency_seconds;
+  double measured = 0, predicted = 0;
+  double low = 0, high = 0;  // 90 % interval
+
+  // predicted / measured − 1; of `fits` the difference.
+  double error() const;
+};
+
+// All metrics of a row.
+std::vector<PredictedServe> predict_serve_row(const ServeRow& row);
+
+// `fits` rows are left out of means: they have no relative error.
+ErrorSummary summarize_serving(const std::vector<const PredictedServe*>& rows);
+// Summaries of rows with one metric and arrival: "latency_seconds, static".
+std::map<std::string, ErrorSummary> summarize_by_kind(const std::vector<PredictedServe>& rows);
+
+// Over groups of at least three different plans of one model, GPU type and count, lengths and stack:
+// each plan is offered with every batch measured, and the one with the highest throughput under a
+// latency that half of them meet is picked.
+RankingSummary rank_serving(const std::vector<PredictedServe>& rows);
+
+// How memory was judged.
+struct FitSummary {
+  int worked = 0, worked_called_impossible = 0;
+  int out_of_memory = 0, out_of_memory_caught = 0;
+};
+FitSummary summarize_fits(const std::vector<PredictedServe>& rows);
+
+struct ServeValidation {
+  ServeRows read;
+  std::vector<PredictedServe> predicted;
+};
+ServeValidation validate_serving(ServeRows rows);
+
+// autotune.validate/1.
+nlohmann::json serve_validation_to_json(const ServeValidation& validation);
+
+}  // namespace tuner
