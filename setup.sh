@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")"
 
 needed="g++ cmake ninja-build libcli11-dev nlohmann-json3-dev libfmt-dev libsqlite3-dev libgtest-dev libgmock-dev"
-useful="ccache libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin"
+useful="ccache libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin libsentencepiece-dev"
 
 say() { printf '\n== %s\n' "$*"; }
 stop() {

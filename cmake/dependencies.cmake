@@ -44,6 +44,17 @@ if(NOT MPI_CXX_FOUND)
   autotune_missing("ranks as MPI processes" "libopenmpi-dev")
 endif()
 
+find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h)
+find_library(SENTENCEPIECE_LIBRARY sentencepiece)
+find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train)  # for tests, which train a model of their own
+if(SENTENCEPIECE_INCLUDE_DIR AND SENTENCEPIECE_LIBRARY)
+  add_library(sentencepiece::sentencepiece UNKNOWN IMPORTED)
+  set_target_properties(sentencepiece::sentencepiece PROPERTIES
+    IMPORTED_LOCATION ${SENTENCEPIECE_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${SENTENCEPIECE_INCLUDE_DIR})
+else()
+  autotune_missing("sentencepiece tokenizers" "libsentencepiece-dev")
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})

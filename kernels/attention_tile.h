@@ -13,55 +13,54 @@ constexpr int64_t kLanes = 64;         // tokens side by side
 constexpr int64_t kTileRows = 64;      // tokens that pass by in one step
 constexpr int64_t kTileHeadDim = 256;  // largest head_dim of the tile kernels
 
-// dst[m][lane] (+)= Σ_k a(m, k) · b[k][lane] for kRows values of m; a(m, k) = a[m · lda + k], or
-// a[k · lda + m] with kColumnMajor. depth > 0.
-template <int kRows, bool kColumnMajor>
-HOST_DEVICE void tile_rows(float* dst, const float* a, int64_t lda, const float* b, int64_t depth,
-                           bool accumulate) {
+// Floats from one token of a row tile to the next: constant, as GCC's vectoriser of outer loops
+// asks, and no power of two, so that tokens do not compete for the same lines of the cache.
+constexpr int64_t kTileStride = kTileHeadDim + 16;
+
+// How a row tile [tokens, head_dim] enters a product: its tokens are the rows of the result, or
+// they are what is summed over.
+enum class TileRole : uint8_t { rows, depth };
+
+// dst[m][lane] (+)= Σ_k a(m, k) · b[k][lane] for kRows values of m; a(m, k) is element k of token
+// m, or element m of token k. Sets dst where tokens are rows, adds where they are summed. depth >
+// 0.
+template <int kRows, TileRole kRole>
+HOST_DEVICE void tile_rows(float* dst, const float* a, const float* b, int64_t depth) {
+  constexpr bool kSummed = kRole == TileRole::depth;
   KERNELS_SIMD
   for (int64_t lane = 0; lane < kLanes; ++lane) {
     float sums[kRows];
-    for (int i = 0; i < kRows; ++i) sums[i] = 0;
+    for (int i = 0; i < kRows; ++i) sums[i] = kSummed ? dst[i * kLanes + lane] : 0;
     int64_t k = 0;
     do {  // a loop known to run once lets GCC vectorise the loop around it
       const float element = b[k * kLanes + lane];
       for (int i = 0; i < kRows; ++i)
-        sums[i] += (kColumnMajor ? a[k * lda + i] : a[i * lda + k]) * element;
+        sums[i] += (kSummed ? a[k * kTileStride + i] : a[i * kTileStride + k]) * element;
     } while (++k < depth);
-    for (int i = 0; i < kRows; ++i)
-      dst[i * kLanes + lane] = accumulate ? dst[i * kLanes + lane] + sums[i] : sums[i];
+    for (int i = 0; i < kRows; ++i) dst[i * kLanes + lane] = sums[i];
   }
 }
 
 // The same for any number of rows.
-template <bool kColumnMajor>
-HOST_DEVICE void tile_multiply(float* dst, const float* a, int64_t lda, const float* b,
-                               int64_t rows, int64_t depth, bool accumulate) {
+template <TileRole kRole>
+HOST_DEVICE void tile_multiply(float* dst, const float* a, const float* b, int64_t rows,
+                               int64_t depth) {
   constexpr int kBlock = 8;
+  constexpr int64_t kStep = kRole == TileRole::depth ? 1 : kTileStride;
   int64_t m = 0;
   for (; m + kBlock <= rows; m += kBlock)
-    tile_rows<kBlock, kColumnMajor>(dst + m * kLanes, a + (kColumnMajor ? m : m * lda), lda, b,
-                                    depth, accumulate);
-  for (; m < rows; ++m)
-    tile_rows<1, kColumnMajor>(dst + m * kLanes, a + (kColumnMajor ? m : m * lda), lda, b, depth,
-                               accumulate);
+    tile_rows<kBlock, kRole>(dst + m * kLanes, a + m * kStep, b, depth);
+  for (; m < rows; ++m) tile_rows<1, kRole>(dst + m * kLanes, a + m * kStep, b, depth);
 }
 
-// A row tile as f32: f32 rows where they stand, others converted into `scratch`.
-struct RowTile {
-  const float* data;
-  int64_t stride;
-};
+// dst[i] = rows[first + i] as f32.
 template <class T>
-HOST_DEVICE RowTile load_rows(HeadRows<const T> rows, int64_t first, int64_t count, int64_t cols,
-                              float* scratch) {
-  if constexpr (std::is_same_v<T, float>) {
-    return {rows[first], rows.stride};
-  } else {
-    for (int64_t i = 0; i < count; ++i)
-      each(SerialGroup{}, cols,
-           [&](int64_t c) { scratch[i * cols + c] = float(rows[first + i][c]); });
-    return {scratch, cols};
+HOST_DEVICE void load_rows(HeadRows<const T> rows, int64_t first, int64_t count, int64_t cols,
+                           float* dst) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T* x = rows[first + i];
+    float* y = dst + i * kTileStride;
+    each(SerialGroup{}, cols, [=](int64_t c) { y[c] = float(x[c]); });
   }
 }
 
@@ -110,7 +109,7 @@ struct AttentionTileForward {
     const auto k = in.of_kv_head(in.key, at.sequence, at.head / in.group_size());
     const auto v = in.of_kv_head(in.value, at.sequence, at.head / in.group_size());
     alignas(64) float query[kTileHeadDim * kLanes], sums[kTileHeadDim * kLanes];
-    alignas(64) float scores[kTileRows * kLanes], scratch[kTileRows * kTileHeadDim];
+    alignas(64) float scores[kTileRows * kLanes], row_tile[kTileRows * kTileStride];
     alignas(64) float top[kLanes], total[kLanes];
     load_lanes(in.of_head(in.query, at.sequence, at.head), at.first, at.count, dim, query);
     for (int64_t i = 0; i < dim * kLanes; ++i) sums[i] = 0;
@@ -121,11 +120,11 @@ struct AttentionTileForward {
     const int64_t visible = in.visible()(at.first + at.count - 1);
     for (int64_t first = 0; first < visible; first += kTileRows) {
       const int64_t count = smaller(kTileRows, visible - first);
-      const RowTile key = load_rows(k, first, count, dim, scratch);
-      tile_multiply<false>(scores, key.data, key.stride, query, count, dim, false);
+      load_rows(k, first, count, dim, row_tile);
+      tile_multiply<TileRole::rows>(scores, row_tile, query, count, dim);
       online_softmax(at, first, count, scores, top, total, sums);
-      const RowTile value = load_rows(v, first, count, dim, scratch);
-      tile_multiply<true>(sums, value.data, value.stride, scores, dim, count, true);
+      load_rows(v, first, count, dim, row_tile);
+      tile_multiply<TileRole::depth>(sums, row_tile, scores, dim, count);
     }
     finish(at, top, total, sums);
   }
@@ -240,7 +239,7 @@ struct AttentionTileBackwardQuery {
     const auto v = in.of_kv_head(in.value, at.sequence, at.head / in.group_size());
     const auto dy = in.of_head(saved.grad_out, at.sequence, at.head);
     alignas(64) float query[kTileHeadDim * kLanes], grad_out[kTileHeadDim * kLanes];
-    alignas(64) float sums[kTileHeadDim * kLanes], scratch[kTileRows * kTileHeadDim];
+    alignas(64) float sums[kTileHeadDim * kLanes], row_tile[kTileRows * kTileStride];
     alignas(64) float scores[kTileRows * kLanes], grads[kTileRows * kLanes],
         factors[kTileRows * kLanes];
     alignas(64) float along[kLanes] = {}, log_sum[kLanes] = {};
@@ -255,10 +254,10 @@ struct AttentionTileBackwardQuery {
     const int64_t shift = at.first + shape.keys - shape.queries;
     for (int64_t first = 0; first < visible; first += kTileRows) {
       const int64_t count = smaller(kTileRows, visible - first);
-      const RowTile value = load_rows(v, first, count, dim, scratch);
-      tile_multiply<false>(grads, value.data, value.stride, grad_out, count, dim, false);
-      const RowTile key = load_rows(k, first, count, dim, scratch);
-      tile_multiply<false>(scores, key.data, key.stride, query, count, dim, false);
+      load_rows(v, first, count, dim, row_tile);
+      tile_multiply<TileRole::rows>(grads, row_tile, grad_out, count, dim);
+      load_rows(k, first, count, dim, row_tile);
+      tile_multiply<TileRole::rows>(scores, row_tile, query, count, dim);
       load_factors(at, first, count, factors);
       for (int64_t j = 0; j < count; ++j) {
         const int32_t hidden = shape.causal ? static_cast<int32_t>(first + j - shift) : 0;
@@ -267,7 +266,7 @@ struct AttentionTileBackwardQuery {
             [&](int32_t lane) { return log_sum[lane]; }, [&](int32_t lane) { return along[lane]; },
             [&](int32_t lane) { return factors[j * kLanes + lane]; });
       }
-      tile_multiply<true>(sums, key.data, key.stride, grads, dim, count, true);
+      tile_multiply<TileRole::depth>(sums, row_tile, grads, dim, count);
     }
     store_lanes(sums, in.of_head(grad_query, at.sequence, at.head), at.first, at.count, dim);
   }
@@ -317,23 +316,22 @@ struct AttentionTileBackwardKey {
     const auto y = in.of_head(saved.out, at.sequence, head);
     const auto dy = in.of_head(saved.grad_out, at.sequence, head);
     const float* log_sum = saved.log_sum[at.sequence * shape.heads + head];
-    alignas(64) float query_scratch[kTileRows * kTileHeadDim],
-        grad_scratch[kTileRows * kTileHeadDim];
+    alignas(64) float query[kTileRows * kTileStride], grad_out[kTileRows * kTileStride];
     alignas(64) float scores[kTileRows * kLanes], grads[kTileRows * kLanes], along[kTileRows];
     // Query i sees the keys up to i + shift.
     const int64_t shift = shape.keys - shape.queries;
     const int64_t start = shape.causal ? larger(int64_t{0}, at.first - shift) : 0;
     for (int64_t first = start; first < shape.queries; first += kTileRows) {
       const int64_t count = smaller(kTileRows, shape.queries - first);
-      const RowTile query = load_rows(q, first, count, dim, query_scratch);
-      const RowTile grad_out = load_rows(dy, first, count, dim, grad_scratch);
-      tile_multiply<false>(scores, query.data, query.stride, key, count, dim, false);
-      tile_multiply<false>(grads, grad_out.data, grad_out.stride, value, count, dim, false);
+      load_rows(q, first, count, dim, query);
+      load_rows(dy, first, count, dim, grad_out);
+      tile_multiply<TileRole::rows>(scores, query, key, count, dim);
+      tile_multiply<TileRole::rows>(grads, grad_out, value, count, dim);
       dot_rows(y, dy, first, count, dim, along);
       for (int64_t j = 0; j < count; ++j)
         gradient_row(at, head, first + j, j, scores, grads, log_sum[first + j], along[j]);
-      tile_multiply<true>(value_sums, grad_out.data, grad_out.stride, scores, dim, count, true);
-      tile_multiply<true>(key_sums, query.data, query.stride, grads, dim, count, true);
+      tile_multiply<TileRole::depth>(value_sums, grad_out, scores, dim, count);
+      tile_multiply<TileRole::depth>(key_sums, query, grads, dim, count);
     }
   }
   HOST_DEVICE void gradient_row(const TileItem& at, int64_t head, int64_t query, int64_t j,

@@ -72,9 +72,11 @@ class CpuKernels final : public BasicKernels<HostLauncher> {
 
 }  // namespace
 
-std::unique_ptr<Kernels> make_cpu_kernels(int threads) {
-  Require("make_cpu_kernels").that(threads > 0, "threads must be positive");
-  return std::make_unique<CpuKernels>(HostLauncher(threads));
+std::unique_ptr<Kernels> make_cpu_kernels(int threads, InstructionSet set) {
+  Require("make_cpu_kernels")
+      .that(threads > 0, "threads must be positive")
+      .that(set <= best_instruction_set(), "the processor must have the instruction set");
+  return std::make_unique<CpuKernels>(HostLauncher(threads, set));
 }
 
 }  // namespace kernels

@@ -20,14 +20,11 @@
 
 // Iterations are independent but for the named reduction; GCC and Clang then need no proof of it.
 #if defined(__CUDA_ARCH__)
-#define KERNELS_SIMD
-#define KERNELS_SIMD_REDUCTION(operation, variable)
+#define KERNELS_PRAGMA(text)
 #else
 #define KERNELS_PRAGMA(text) _Pragma(#text)
-#define KERNELS_SIMD KERNELS_PRAGMA(omp simd)
-#define KERNELS_SIMD_REDUCTION(operation, variable) \
-  KERNELS_PRAGMA(omp simd reduction(operation : variable))
 #endif
+#define KERNELS_SIMD KERNELS_PRAGMA(omp simd)
 
 namespace kernels {
 
@@ -68,13 +65,32 @@ HOST_DEVICE void each(const G& group, int64_t n, F f) {
   }
 }
 
-// The sum of f(i) over [0, n), in arithmetic A.
+// Below this length a row is summed in one stream, above in four side by side: one alone would wait
+// for each addition.
+constexpr int64_t kFourStreams = 512;
+
+// The sum of f(i) over [0, n), in arithmetic A. Its order depends on n and the instruction set
+// only.
 template <class A, Group G, class F>
 HOST_DEVICE A sum_each(const G& group, int64_t n, F f) {
   A total = 0;
   if constexpr (std::is_same_v<G, SerialGroup>) {
-    KERNELS_SIMD_REDUCTION(+, total)
-    for (int64_t i = 0; i < n; ++i) total += f(i);
+    int64_t done = 0;
+    if (n >= kFourStreams) {
+      const int64_t quarter = n / 4;
+      A a = 0, b = 0, c = 0, d = 0;
+      KERNELS_PRAGMA(omp simd reduction(+ : a, b, c, d))
+      for (int64_t i = 0; i < quarter; ++i) {
+        a += f(i);
+        b += f(i + quarter);
+        c += f(i + 2 * quarter);
+        d += f(i + 3 * quarter);
+      }
+      total = (a + b) + (c + d);
+      done = 4 * quarter;
+    }
+    KERNELS_PRAGMA(omp simd reduction(+ : total))
+    for (int64_t i = done; i < n; ++i) total += f(i);
   } else {
     for (int64_t i = group.rank(); i < n; i += group.size()) total += f(i);
   }
@@ -85,18 +101,27 @@ HOST_DEVICE A sum_each(const G& group, int64_t n, F f) {
 // notice it looks at a sum.
 template <class A, Group G, class F>
 HOST_DEVICE A max_each(const G& group, int64_t n, F f) {
+  const auto higher = [](A top, A value) { return top < value ? value : top; };
   A top = -std::numeric_limits<A>::infinity();
   if constexpr (std::is_same_v<G, SerialGroup>) {
-    KERNELS_SIMD_REDUCTION(max, top)
-    for (int64_t i = 0; i < n; ++i) {
-      const A value = f(i);
-      top = top < value ? value : top;
+    int64_t done = 0;
+    if (n >= kFourStreams) {
+      const int64_t quarter = n / 4;
+      A a = top, b = top, c = top, d = top;
+      KERNELS_PRAGMA(omp simd reduction(max : a, b, c, d))
+      for (int64_t i = 0; i < quarter; ++i) {
+        a = higher(a, f(i));
+        b = higher(b, f(i + quarter));
+        c = higher(c, f(i + 2 * quarter));
+        d = higher(d, f(i + 3 * quarter));
+      }
+      top = higher(higher(a, b), higher(c, d));
+      done = 4 * quarter;
     }
+    KERNELS_PRAGMA(omp simd reduction(max : top))
+    for (int64_t i = done; i < n; ++i) top = higher(top, f(i));
   } else {
-    for (int64_t i = group.rank(); i < n; i += group.size()) {
-      const A value = f(i);
-      top = top < value ? value : top;
-    }
+    for (int64_t i = group.rank(); i < n; i += group.size()) top = higher(top, f(i));
   }
   return group.max(top);
 }

@@ -13,6 +13,7 @@
 #include "kernels/activation.h"
 #include "kernels/adam.h"
 #include "kernels/attention.h"
+#include "kernels/instruction_set.h"
 #include "kernels/random.h"
 #include "kernels/sampling.h"
 #include "kernels/view.h"
@@ -139,7 +140,8 @@ class Kernels {
                       const RowMap& rows) = 0;
 };
 
-// The CPU's kernels, on at most `threads` threads. Results do not depend on their number.
-std::unique_ptr<Kernels> make_cpu_kernels(int threads);
+// The CPU's kernels, on at most `threads` threads. Results do not depend on their number, but in
+// the last bits on the instruction set.
+std::unique_ptr<Kernels> make_cpu_kernels(int threads, InstructionSet set = best_instruction_set());
 
 }  // namespace kernels

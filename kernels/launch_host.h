@@ -8,13 +8,10 @@
 #include <vector>
 
 #include "kernels/group.h"
+#include "kernels/instruction_set.h"
 #include "kernels/parallel/parallel.h"
 
 namespace kernels {
-
-// Instruction sets a loop is compiled for; x86-64 levels as in the System V ABI.
-enum class InstructionSet : uint8_t { baseline, x86_64_v3, x86_64_v4 };
-InstructionSet best_instruction_set();  // of this processor
 
 // Runs a kernel for the rows [begin, end). One copy a instruction set; `flatten` makes the body
 // part of the function and so subject to its target.
@@ -41,8 +38,7 @@ __attribute__((flatten, target("arch=x86-64-v4,prefer-vector-width=512"))) void 
 // The CPU's launcher.
 class HostLauncher {
  public:
-  explicit HostLauncher(int threads, InstructionSet set = best_instruction_set())
-      : threads_(threads), set_(set) {}
+  explicit HostLauncher(int threads, InstructionSet set) : threads_(threads), set_(set) {}
 
   template <class T, class Kernel>
   void rows(int64_t count, int64_t work, const Kernel& kernel) const {

@@ -70,11 +70,13 @@ const std::map<std::string, std::vector<std::string>> kBelow = {
     {"kernels", {}},
     {"engine/base", {}},
     {"engine/plan", {"engine/base"}},
-    {"engine/device", {"kernels", "engine/base"}},
+    {"engine/device", {"kernels", "engine/plan"}},
     {"engine/tensor", {"engine/device"}},
-    {"engine/comm", {"engine/tensor", "engine/plan"}},
+    {"engine/comm", {"engine/tensor"}},
     {"engine/nn", {"engine/comm"}},
-    {"engine/train", {"engine/nn"}},
+    {"engine/data", {"kernels", "engine/base"}},
+    {"engine/checkpoint", {"kernels", "engine/plan"}},
+    {"engine/train", {"engine/nn", "engine/data", "engine/checkpoint"}},
     {"engine/infer", {"engine/nn"}},
     {"engine/worker", {"engine/train", "engine/infer"}},
     {"tuner/model", {"engine/plan"}},
@@ -82,8 +84,9 @@ const std::map<std::string, std::vector<std::string>> kBelow = {
     {"tuner/profile", {"tuner/model"}},
     {"tuner/store", {"engine/plan"}},
     {"tuner/search", {"tuner/space", "tuner/profile", "tuner/store"}},
+    {"tuner/validate", {"tuner/search"}},
     {"tuner/report", {"tuner/search"}},
-    {"tuner/cli", {"tuner/report"}},
+    {"tuner/cli", {"tuner/report", "tuner/validate"}},
 };
 
 void add_reachable(const std::string& layer, std::set<std::string>& reachable) {
@@ -143,6 +146,7 @@ TEST(Layering, VendorHeadersStayInTheirPlace) {
       {R"(cuda.*|cublas.*|cudnn.*|nccl.*|nv.*\.h|cub/.*|thrust/.*)", cuda_files, 100},
       {R"(mpi\.h)", ".*", 1},
       {R"((oneapi/dnnl/)?dnnl.*)", ".*", 1},
+      {R"(sentencepiece.*)", R"(engine/data/sentencepiece/.*)", 1},
       {R"(sqlite3.*)", "tuner/store/.*", 1},
       {R"(CLI/.*)", R"(tuner/cli/parser\.cpp)", 1},
       {R"(nlohmann/json\.hpp)", R"(.*\.cpp)", 100},
@@ -178,11 +182,13 @@ TEST(HouseRules, HeadersAreGuarded) {
 
 TEST(HouseRules, FilesAndLinesAreShort) {
   constexpr size_t kMostLines = 400;
-  constexpr size_t kMostBytes = 160;  // 100 columns of UTF-8 and a little
+  // 100 columns of UTF-8 and a little; raw strings may be longer.
+  constexpr size_t kMostBytes = 160;
   for (const Source& source : sources()) {
     EXPECT_LE(source.lines.size(), kMostLines) << source.path;
     for (const std::string& line : source.lines)
-      EXPECT_LE(line.size(), kMostBytes) << source.path << ": " << line;
+      EXPECT_TRUE(line.size() <= kMostBytes || line.find("R\"(") != std::string::npos)
+          << source.path << ": " << line;
   }
 }
 

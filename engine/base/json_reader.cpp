@@ -86,8 +86,7 @@ Json parse_json(std::string_view text, const std::string& source) {
 std::string read_text_file(const std::string& path, int64_t limit_bytes) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status))
-    throw InputError(fmt::format("{}: no such file", path));
+  if (!std::filesystem::exists(status)) throw InputError(fmt::format("{}: no such file", path));
   if (std::filesystem::is_directory(status))
     throw InputError(fmt::format("{}: is a folder, not a file", path));
   std::ifstream file(path, std::ios::binary);
@@ -142,10 +141,9 @@ int64_t ObjectReader::integer(const std::string& key, IntegerRange range,
   const Json* found = find(key, !fallback);
   if (!found) return fallback.value_or(range.low);
   double whole = 0;
-  const bool integral =
-      found->is_number_integer() ||
-      (found->is_number_float() && std::modf(found->get<double>(), &whole) == 0.0 &&
-       std::abs(whole) < 9e15);
+  const bool integral = found->is_number_integer() ||
+                        (found->is_number_float() &&
+                         std::modf(found->get<double>(), &whole) == 0.0 && std::abs(whole) < 9e15);
   const bool too_big = found->is_number_unsigned() &&
                        found->get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
   if (!integral || too_big || found->get<int64_t>() < range.low ||
@@ -169,8 +167,8 @@ double ObjectReader::number(const std::string& key, NumberRange range,
     const bool open = range.high == std::numeric_limits<double>::max();
     problem(key, open ? fmt::format("must be a number of at least {}, not {}", range.low,
                                     describe(*found))
-                      : fmt::format("must be a number from {} to {}, not {}", range.low,
-                                    range.high, describe(*found)));
+                      : fmt::format("must be a number from {} to {}, not {}", range.low, range.high,
+                                    describe(*found)));
     return fallback.value_or(range.low);
   }
   return value;

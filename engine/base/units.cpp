@@ -32,18 +32,13 @@ double parse_with_units(std::string_view text, std::string_view what, std::span<
 
 constexpr Unit kCounts[] = {{"", 1},    {"k", 1e3}, {"K", 1e3},  {"m", 1e6}, {"M", 1e6},
                             {"b", 1e9}, {"B", 1e9}, {"t", 1e12}, {"T", 1e12}};
-constexpr Unit kBytes[] = {{"", 1},
-                           {"B", 1},
-                           {"KiB", 1024.0},
-                           {"MiB", 1024.0 * 1024},
-                           {"GiB", kGiB},
-                           {"TiB", kGiB * 1024},
-                           {"kB", 1e3},
-                           {"MB", 1e6},
-                           {"GB", 1e9},
-                           {"TB", 1e12}};
-constexpr Unit kSeconds[] = {{"us", 1e-6}, {"ms", 1e-3},  {"s", 1},       {"sec", 1},
-                             {"m", 60},    {"min", 60},   {"h", 3600},    {"d", 86400},
+constexpr Unit kBytes[] = {{"", 1},         {"B", 1},
+                           {"KiB", 1024.0}, {"MiB", 1024.0 * 1024},
+                           {"GiB", kGiB},   {"TiB", kGiB * 1024},
+                           {"kB", 1e3},     {"MB", 1e6},
+                           {"GB", 1e9},     {"TB", 1e12}};
+constexpr Unit kSeconds[] = {{"us", 1e-6},   {"ms", 1e-3},    {"s", 1},     {"sec", 1},
+                             {"m", 60},      {"min", 60},     {"h", 3600},  {"d", 86400},
                              {"day", 86400}, {"days", 86400}, {"w", 604800}};
 
 }  // namespace

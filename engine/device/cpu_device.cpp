@@ -35,7 +35,7 @@ class CpuDevice final : public Device {
   void* take(int64_t bytes) override { return arena_.allocate(bytes); }
   void give_back(void* data, int64_t bytes) noexcept override { arena_.release(data, bytes); }
   void multiply(const Matmul& product) override {
-    if (product.a.type == DType::f64) return multiply_f64(product);
+    if (product.a.type == DType::f64) return multiply_in_double(product);
     const int64_t scratch_bytes = products_.scratch_bytes(product);
     if (scratch_bytes == 0) return products_.run(product, nullptr);
     const Buffer scratch(*this, scratch_bytes, MemoryUse::workspace);
@@ -43,6 +43,16 @@ class CpuDevice final : public Device {
   }
 
  private:
+  void multiply_in_double(const Matmul& product) {
+    multiply_f64(product);
+    if (!product.activation) return;
+    View c = product.c;
+    for (int64_t i = 0; i < product.batch; ++i) {
+      kernels_->bias_activation_forward(c, {}, c, *product.activation);
+      c.data = static_cast<double*>(c.data) + product.c_step;
+    }
+  }
+
   int threads_;
   Arena arena_;
   std::unique_ptr<kernels::Kernels> kernels_;

@@ -4,7 +4,7 @@
 
 namespace engine {
 
-// `product` as Device::multiply gets it, of type f64, without an epilogue's activation.
+// `product` as Device::multiply gets it, of type f64; its activation is not applied.
 void multiply_f64(const Matmul& product);
 
 }  // namespace engine

@@ -27,8 +27,8 @@ class Grid {
   int with_coordinate(int rank, Axis axis, int coordinate) const;
   // The ranks that share all other coordinates, in order of their coordinate.
   std::vector<int> group(int rank, Axis axis) const;
-  // How many nodes of `gpus_per_node` consecutive ranks a group of the axis touches, and how many of
-  // its ranks share a node.
+  // How many nodes of `gpus_per_node` consecutive ranks a group of the axis touches, and how many
+  // of its ranks share a node.
   struct Placement {
     int nodes = 1;
     int ranks_per_node = 1;

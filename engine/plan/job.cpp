@@ -9,10 +9,14 @@ namespace engine {
 namespace {
 
 Json optimizer_to_json(const OptimizerSpec& optimizer) {
-  return {{"learning_rate", optimizer.learning_rate}, {"minimum_rate", optimizer.minimum_rate},
-          {"warmup_steps", optimizer.warmup_steps},   {"beta1", optimizer.beta1},
-          {"beta2", optimizer.beta2},                 {"epsilon", optimizer.epsilon},
-          {"weight_decay", optimizer.weight_decay},   {"clip_norm", optimizer.clip_norm}};
+  return {{"learning_rate", optimizer.learning_rate},
+          {"minimum_rate", optimizer.minimum_rate},
+          {"warmup_steps", optimizer.warmup_steps},
+          {"beta1", optimizer.beta1},
+          {"beta2", optimizer.beta2},
+          {"epsilon", optimizer.epsilon},
+          {"weight_decay", optimizer.weight_decay},
+          {"clip_norm", optimizer.clip_norm}};
 }
 
 OptimizerSpec optimizer_from_json(ObjectReader reader) {

@@ -31,14 +31,15 @@ struct Job {
   int64_t warmup_steps = 2;  // of `steps`, not timed
   uint64_t seed = 1;
   double memory_limit_bytes = 0;  // a rank; 0 = what the device has
-  // A phantom run holds one rank of a plan of any size: `phantom_rank` of plan.world(); -1 = all ranks.
+  // A phantom run holds one rank of a plan of any size: `phantom_rank` of plan.world(); -1 = all
+  // ranks.
   int64_t phantom_rank = -1;
   std::string data_prefix;      // indexed .bin/.idx files; empty = synthetic tokens
   std::string checkpoint_load;  // folder; empty = initialise
   std::string checkpoint_save;  // folder; empty = do not save
   int64_t checkpoint_interval = 0;
-  std::string events_path;      // JSON lines while it runs; empty = none
-  std::string outcome_path;     // the final Outcome
+  std::string events_path;   // JSON lines while it runs; empty = none
+  std::string outcome_path;  // the final Outcome
 };
 
 nlohmann::json job_to_json(const Job& job);

@@ -48,25 +48,25 @@ struct ModelSpec {
   NormKind norm = NormKind::layer_norm;
   ActivationKind activation = ActivationKind::gelu;
   PositionKind position = PositionKind::learned;
-  bool gated_mlp = false;           // three matrices instead of two
-  bool tied_embeddings = true;      // the head uses the embedding's matrix
+  bool gated_mlp = false;       // three matrices instead of two
+  bool tied_embeddings = true;  // the head uses the embedding's matrix
   bool qkv_bias = true;
   bool attention_out_bias = true;
   bool mlp_bias = true;
   bool head_bias = false;
-  bool dropout = true;              // on attention weights and residual branches while training
-  bool qk_norm = false;             // norms over head_dim on queries and keys
-  bool parallel_block = false;      // attention and MLP read the same input
+  bool dropout = true;          // on attention weights and residual branches while training
+  bool qk_norm = false;         // norms over head_dim on queries and keys
+  bool parallel_block = false;  // attention and MLP read the same input
   bool embedding_norm = false;
   bool final_norm = true;
-  bool attention_sinks = false;     // one parameter a head
+  bool attention_sinks = false;  // one parameter a head
   int norms_per_layer = 2;
   int64_t extra_position_rows = 0;  // OPT's table has two rows more
   int64_t embedding_width = 0;      // 0 = hidden; else projections sit between (OPT-350M)
   int64_t sliding_window = 0;       // 0 = every layer attends to the whole sequence
   double norm_epsilon = 1e-5;
   double rotary_base = 10000.0;
-  double rotary_fraction = 1.0;     // part of head_dim that rotates
+  double rotary_fraction = 1.0;  // part of head_dim that rotates
 
   ExpertSpec moe;
   LatentAttentionSpec mla;
@@ -94,12 +94,12 @@ int64_t padded_vocab(int64_t vocab, int64_t multiple, int64_t tp);
 // row-parallel weights and column biases are split; norms, row biases and the position table are
 // replicated; with tp > kv_heads a rank holds one whole KV head.
 struct RankParameters {
-  int64_t layer = 0;          // one decoder layer
+  int64_t layer = 0;             // one decoder layer
   int64_t layer_replicated = 0;  // of these, replicated over tp (norms, row-parallel biases)
-  int64_t embedding = 0;      // token table (vocabulary / tp) and its norm, projections
-  int64_t positions = 0;      // learned position table (replicated)
-  int64_t final_norm = 0;     // replicated
-  int64_t head = 0;           // vocabulary / tp; also where tied, when not on the embedding's rank
+  int64_t embedding = 0;         // token table (vocabulary / tp) and its norm, projections
+  int64_t positions = 0;         // learned position table (replicated)
+  int64_t final_norm = 0;        // replicated
+  int64_t head = 0;  // vocabulary / tp; also where tied, when not on the embedding's rank
 };
 RankParameters rank_parameters(const ModelSpec& model, int64_t tp, int64_t vocab_padded);
 

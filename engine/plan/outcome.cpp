@@ -63,22 +63,20 @@ Json outcome_to_json(const Outcome& outcome) {
   for (const auto& [name, seconds] : outcome.breakdown_seconds) parts[name] = finite(seconds);
   Json violations = Json::array();
   for (const Violation& violation : outcome.violations)
-    violations.push_back({{"code", violation.code},
-                          {"message", violation.message},
-                          {"nearest", violation.nearest}});
-  Json json = {
-      {"status", name_of(outcome.status)},
-      {"measured", outcome.measured},
-      {"step_seconds", finite(outcome.step_seconds)},
-      {"interval_seconds",
-       {finite(outcome.interval_seconds.low), finite(outcome.interval_seconds.high)}},
-      {"breakdown_seconds", std::move(parts)},
-      {"tokens_per_second_per_gpu", finite(outcome.tokens_per_second_per_gpu)},
-      {"tflops_per_gpu", finite(outcome.tflops_per_gpu)},
-      {"mfu", finite(outcome.mfu)},
-      {"memory", memory_to_json(outcome.memory)},
-      {"fits", outcome.fits},
-      {"violations", std::move(violations)}};
+    violations.push_back(
+        {{"code", violation.code}, {"message", violation.message}, {"nearest", violation.nearest}});
+  Json json = {{"status", name_of(outcome.status)},
+               {"measured", outcome.measured},
+               {"step_seconds", finite(outcome.step_seconds)},
+               {"interval_seconds",
+                {finite(outcome.interval_seconds.low), finite(outcome.interval_seconds.high)}},
+               {"breakdown_seconds", std::move(parts)},
+               {"tokens_per_second_per_gpu", finite(outcome.tokens_per_second_per_gpu)},
+               {"tflops_per_gpu", finite(outcome.tflops_per_gpu)},
+               {"mfu", finite(outcome.mfu)},
+               {"memory", memory_to_json(outcome.memory)},
+               {"fits", outcome.fits},
+               {"violations", std::move(violations)}};
   if (!outcome.reason.empty()) json["reason"] = outcome.reason;
   if (!outcome.measured) return json;
   json["samples_seconds"] = outcome.samples_seconds;

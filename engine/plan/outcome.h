@@ -16,8 +16,8 @@ enum class MemoryUse : uint8_t {
   parameter,
   gradient,
   optimizer,
-  activation,     // saved for the backward pass
-  recompute,      // re-materialised while a layer is recomputed
+  activation,  // saved for the backward pass
+  recompute,   // re-materialised while a layer is recomputed
   kv_cache,
   workspace,      // transient gradients of activations, logits, library scratch
   communication,  // buffers of collectives and gathers
@@ -75,7 +75,7 @@ std::string_view name_of(OutcomeStatus status);
 
 struct Outcome {
   OutcomeStatus status = OutcomeStatus::ok;
-  std::string reason;    // why the status is not ok
+  std::string reason;  // why the status is not ok
   bool measured = false;
 
   double step_seconds = 0;  // predicted, or the median of the samples

@@ -15,9 +15,12 @@ namespace engine {
 
 std::string to_string(const Recompute& recompute) {
   switch (recompute.mode) {
-    case Recompute::Mode::none: return "none";
-    case Recompute::Mode::selective: return "selective";
-    case Recompute::Mode::full: break;
+    case Recompute::Mode::none:
+      return "none";
+    case Recompute::Mode::selective:
+      return "selective";
+    case Recompute::Mode::full:
+      break;
   }
   return recompute.layers == 0 ? "full" : fmt::format("full:{}", recompute.layers);
 }
@@ -29,15 +32,15 @@ Recompute parse_recompute(std::string_view text) {
   if (text.starts_with("full:")) {
     const std::string_view digits = text.substr(5);
     int layers = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), layers);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), layers);
     if (error == std::errc{} && end == digits.data() + digits.size() && layers >= 1)
       return {Recompute::Mode::full, layers};
   }
-  throw InputError(fmt::format(
-      "recompute '{}' is not understood; write none, selective, full, or full:N for N ≥ 1 layers of "
-      "every stage chunk",
-      text.substr(0, 64)));
+  throw InputError(
+      fmt::format("recompute '{}' is not understood; write none, selective, full, or full:N for N "
+                  "≥ 1 layers of "
+                  "every stage chunk",
+                  text.substr(0, 64)));
 }
 
 std::string describe(const ParallelPlan& plan) {
@@ -52,24 +55,18 @@ std::string describe(const ParallelPlan& plan) {
   axis("EP", plan.ep);
   text += fmt::format("DP {}  ", plan.dp);
   if (plan.sp) text += "SP  ";
-  text += fmt::format("MBS {}  recompute {}  ZeRO {}", plan.mbs, to_string(plan.recompute),
-                      plan.zero);
+  text +=
+      fmt::format("MBS {}  recompute {}  ZeRO {}", plan.mbs, to_string(plan.recompute), plan.zero);
   return text;
 }
 
 Json plan_to_json(const ParallelPlan& plan, int64_t model_layers) {
-  return {{"dp", plan.dp},
-          {"tp", plan.tp},
-          {"pp", plan.pp},
-          {"vpp", plan.vpp},
-          {"cp", plan.cp},
-          {"ep", plan.ep},
-          {"sp", plan.sp},
-          {"mbs", plan.mbs},
-          {"gbs", plan.gbs},
-          {"recompute", to_string(plan.recompute)},
-          {"zero", plan.zero},
-          {"layers_per_stage", layers_per_stage(plan, model_layers)}};
+  return {{"dp", plan.dp},     {"tp", plan.tp},
+          {"pp", plan.pp},     {"vpp", plan.vpp},
+          {"cp", plan.cp},     {"ep", plan.ep},
+          {"sp", plan.sp},     {"mbs", plan.mbs},
+          {"gbs", plan.gbs},   {"recompute", to_string(plan.recompute)},
+          {"zero", plan.zero}, {"layers_per_stage", layers_per_stage(plan, model_layers)}};
 }
 
 ParallelPlan plan_from_json(const Json& json, const std::string& source) {

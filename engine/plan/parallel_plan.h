@@ -23,19 +23,19 @@ std::string to_string(const Recompute& recompute);  // "none", "selective", "ful
 Recompute parse_recompute(std::string_view text);   // throws InputError
 
 struct ParallelPlan {
-  int dp = 1;   // data-parallel replicas
-  int tp = 1;   // tensor
-  int pp = 1;   // pipeline stages
-  int vpp = 1;  // model chunks a pipeline rank (1 = not interleaved)
-  int cp = 1;   // context: the sequence of one sample is split over cp ranks
-  int ep = 1;   // expert
+  int dp = 1;       // data-parallel replicas
+  int tp = 1;       // tensor
+  int pp = 1;       // pipeline stages
+  int vpp = 1;      // model chunks a pipeline rank (1 = not interleaved)
+  int cp = 1;       // context: the sequence of one sample is split over cp ranks
+  int ep = 1;       // expert
   bool sp = false;  // Megatron sequence parallelism
   int zero = 0;     // 0 nothing sharded over dp · cp, 1 optimizer, 2 + gradients, 3 + parameters
   int64_t mbs = 1;  // micro-batch, sequences
   int64_t gbs = 1;  // global batch, sequences
-  Recompute recompute;
+  Recompute recompute = {};
   // Layers on each pipeline rank; empty = the same on all.
-  std::vector<int> layers_per_stage;
+  std::vector<int> layers_per_stage = {};
 
   int world() const { return dp * tp * pp * cp; }
   int64_t micro_batches() const { return gbs / (mbs * dp); }

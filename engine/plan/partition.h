@@ -14,10 +14,10 @@ struct ChunkLayers {
 
 class Partition {
  public:
-  // Requires layers that the plan can place (see tuner/space for the rules); throws std::logic_error.
-  // With vpp chunks on a rank, virtual stage v · pp + stage is chunk v of `stage`. A rank whose layers
-  // are no multiple of vpp has its lighter chunk where the embedding or the head sits: first chunk of
-  // the first stage, last chunk of every other.
+  // Requires layers that the plan can place (see tuner/space for the rules); throws
+  // std::logic_error. With vpp chunks on a rank, virtual stage v · pp + stage is chunk v of
+  // `stage`. A rank whose layers are no multiple of vpp has its lighter chunk where the embedding
+  // or the head sits: first chunk of the first stage, last chunk of every other.
   Partition(const ParallelPlan& plan, int64_t model_layers);
 
   int stages() const { return stages_; }

@@ -6,7 +6,17 @@
 
 namespace engine {
 
+PipelineShape shortened(const PipelineShape& shape, int64_t groups) {
+  const int64_t group = shape.chunks == 1 ? shape.stages : interleave_group(shape);
+  PipelineShape shorter = shape;
+  shorter.group = shape.chunks == 1 ? 0 : group;
+  if (group > 0 && shape.micro_batches > (groups + 1) * group)
+    shorter.micro_batches = groups * group + shape.micro_batches % group;
+  return shorter;
+}
+
 int64_t interleave_group(const PipelineShape& shape) {
+  if (shape.group > 0) return shape.group;
   for (int64_t group = shape.stages; group <= shape.micro_batches; ++group) {
     const int64_t rest = shape.micro_batches % group;
     if (rest == 0 || rest >= shape.stages) return group;

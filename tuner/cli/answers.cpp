@@ -1,8 +1,8 @@
 // Printing and storing answers.
 #include "tuner/cli/answers.h"
 
-#include <clocale>
 #include <langinfo.h>
+#include <clocale>
 #include <nlohmann/json.hpp>
 #include <string_view>
 

@@ -11,8 +11,8 @@ namespace tuner {
 // Prints the answer as text, or as JSON with --json.
 void print_answer(const nlohmann::json& answer, const Arguments& arguments);
 
-// Stores the answer as a run after it was printed, so that trouble with the store loses nothing that
-// the user has asked for; throws engine::Error (storage) then.
+// Stores the answer as a run after it was printed, so that trouble with the store loses nothing
+// that the user has asked for; throws engine::Error (storage) then.
 void store_answer(const nlohmann::json& answer, const Arguments& arguments,
                   const Scenario& scenario, const std::string& kind, const std::string& title,
                   const std::string& status);

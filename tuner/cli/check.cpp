@@ -24,7 +24,8 @@ FrameworkOptions framework_options_of(const Arguments& arguments) {
 int run_check(const Arguments& arguments) {
   const Scenario scenario = scenario_of(arguments).scenario;
   const engine::ParallelPlan plan = plan_of(arguments, scenario);
-  const CheckAnswer answer = check_plan(scenario, plan, framework_options_of(arguments), kNearestPlans);
+  const CheckAnswer answer =
+      check_plan(scenario, plan, framework_options_of(arguments), kNearestPlans);
   print_answer(check_to_json(scenario, answer), arguments);
   return static_cast<int>(answer.checked.predicted.violations.empty()
                               ? engine::ExitCode::found
@@ -41,18 +42,23 @@ Command check_train_command() {
   Command command{
       .words = "check train",
       .summary = "Name every rule that a plan breaks, and the nearest plans that work",
-      .description = "Degrees that are not given are 1; dp follows from the number of GPUs. "
-                     "`autotune explain CODE` documents a rule.",
-      .examples = {{"check train --model llama-3.1-405b --gpus 128 --gpu h100-80gb --tp 8 --pp 8 --vpp 2",
-                    "Layers that do not divide"},
-                   {"check train --model 175b --gpus 64 --tp 8 --pp 8 --gbs 64", "Does it fit?"}},
+      .description =
+          "Degrees that are not given are 1; dp follows from the number of GPUs, and ZeRO is the "
+          "least stage of the stack. "
+          "`autotune explain CODE` documents a rule.",
+      .examples =
+          {{"check train --model llama-3.1-405b --gpus 128 --gpu h100-80gb --tp 8 --pp 8 --vpp 2",
+            "Layers that do not divide"},
+           {"check train --model 175b --gpus 64 --tp 8 --pp 8 --gbs 64", "Does it fit?"}},
       .options = scenario_options(),
       .run = run_check};
   for (Option& option : plan_options()) command.options.push_back(std::move(option));
-  command.options.push_back(flag("--distribute-saved-activations",
-                                 "The plan uses Megatron's option of this name"));
-  command.options.push_back(flag("--tp-comm-overlap", "The plan uses Megatron's option of this name"));
-  command.options.push_back(flag("--offload-activations", "The plan offloads activations to the host"));
+  command.options.push_back(
+      flag("--distribute-saved-activations", "The plan uses Megatron's option of this name"));
+  command.options.push_back(
+      flag("--tp-comm-overlap", "The plan uses Megatron's option of this name"));
+  command.options.push_back(
+      flag("--offload-activations", "The plan offloads activations to the host"));
   command.options.push_back(json_option());
   return command;
 }

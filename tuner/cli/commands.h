@@ -10,6 +10,8 @@ Command train_command();
 Command estimate_train_command();
 Command check_train_command();
 Command report_command();
+Command validate_train_command();
+Command calibrate_command();
 std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();

@@ -24,14 +24,17 @@ Command estimate_train_command() {
   Command command{
       .words = "estimate train",
       .summary = "Predict time and memory of one plan",
-      .description = "Degrees that are not given are 1; dp follows from the number of GPUs.",
+      .description =
+          "Degrees that are not given are 1; dp follows from the number of GPUs, and ZeRO is the "
+          "least stage of the stack.",
       .examples = {{"estimate train --model 175b --gpus 1024 --tp 8 --pp 16 --vpp 6 --sp --zero 1 "
                     "--recompute selective",
                     "GPT-3 175B as published in 2022"},
                    {"estimate train --model llama-2-7b --gpus 8 --gpu h100-80gb --zero 3 --stack "
                     "pytorch-fsdp",
                     "Fully sharded"},
-                   {"estimate train --model 22b --gpus 8 --tp 8 --mbs 4 --gbs 4 --json", "As JSON"}},
+                   {"estimate train --model 22b --gpus 8 --tp 8 --mbs 4 --gbs 4 --json",
+                    "As JSON"}},
       .options = scenario_options(),
       .run = run_estimate};
   for (Option& option : plan_options()) command.options.push_back(std::move(option));

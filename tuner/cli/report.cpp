@@ -40,25 +40,24 @@ int run_report(const Arguments& arguments) {
 }  // namespace
 
 Command report_command() {
-  return {.words = "report",
-          .summary = "Show the answer of a stored run again",
-          .description = "Without an ID the last run. `autotune runs` lists them.",
-          .examples = {{"report", "The last run"},
-                       {"report 17 --json", "Run 17 as JSON"},
-                       {"report 17 --format markdown", "To paste into a page"},
-                       {"report --format csv > plans.csv", "Best, runners-up and baseline as rows"}},
-          .options = {{.name = "--format",
-                       .kind = ValueKind::text,
-                       .help = "Form of the report",
-                       .default_text = "text",
-                       .choices = {"text", "json", "markdown", "csv"}},
-                      json_option(),
-                      database_option()},
-          .positionals = {{.name = "ID",
-                           .kind = ValueKind::integer,
-                           .help = "Number of a run",
-                           .low = 1}},
-          .run = run_report};
+  return {
+      .words = "report",
+      .summary = "Show the answer of a stored run again",
+      .description = "Without an ID the last run. `autotune runs` lists them.",
+      .examples = {{"report", "The last run"},
+                   {"report 17 --json", "Run 17 as JSON"},
+                   {"report 17 --format markdown", "To paste into a page"},
+                   {"report --format csv > plans.csv", "Best, runners-up and baseline as rows"}},
+      .options = {{.name = "--format",
+                   .kind = ValueKind::text,
+                   .help = "Form of the report",
+                   .default_text = "text",
+                   .choices = {"text", "json", "markdown", "csv"}},
+                  json_option(),
+                  database_option()},
+      .positionals =
+          {{.name = "ID", .kind = ValueKind::integer, .help = "Number of a run", .low = 1}},
+      .run = run_report};
 }
 
 }  // namespace tuner

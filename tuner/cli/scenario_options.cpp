@@ -50,25 +50,26 @@ Option degree(const std::string& name, const std::string& help, ValueKind kind,
 std::vector<Option> options_of_plan(bool list) {
   const ValueKind integer = list ? ValueKind::integers : ValueKind::integer;
   const ValueKind text = list ? ValueKind::texts : ValueKind::text;
-  Option zero = degree("--zero", "Sharding over dp: 0 none, 1 optimizer, 2 + gradients, 3 + parameters",
-                       integer);
+  Option zero = degree(
+      "--zero", "Sharding over dp: 0 none, 1 optimizer, 2 + gradients, 3 + parameters", integer);
   zero.low = 0;
   zero.high = 3;
-  return {degree("--tp", "Tensor-parallel ranks", integer),
-          degree("--pp", "Pipeline stages", integer),
-          degree("--vpp", "Model chunks on a pipeline rank (interleaving)", integer),
-          degree("--dp", "Data-parallel replicas", integer),
-          degree("--cp", "Context-parallel ranks", integer),
-          {.name = "--sp", .kind = ValueKind::negatable, .help = "Megatron sequence parallelism"},
-          degree("--mbs", "Micro-batch, sequences", integer, kLargestBatch),
-          {.name = "--recompute",
-           .kind = text,
-           .placeholder = "MODE",
-           .help = "Recomputed activations: none, selective, full, or full:N layers of a stage chunk",
-           .check = wrong_recompute},
-          std::move(zero),
-          degree("--layers-per-stage", "Layers of every pipeline stage, as in 7,8,8,7",
-                 ValueKind::integers)};
+  return {
+      degree("--tp", "Tensor-parallel ranks", integer),
+      degree("--pp", "Pipeline stages", integer),
+      degree("--vpp", "Model chunks on a pipeline rank (interleaving)", integer),
+      degree("--dp", "Data-parallel replicas", integer),
+      degree("--cp", "Context-parallel ranks", integer),
+      {.name = "--sp", .kind = ValueKind::negatable, .help = "Megatron sequence parallelism"},
+      degree("--mbs", "Micro-batch, sequences", integer, kLargestBatch),
+      {.name = "--recompute",
+       .kind = text,
+       .placeholder = "MODE",
+       .help = "Recomputed activations: none, selective, full, or full:N layers of a stage chunk",
+       .check = wrong_recompute},
+      std::move(zero),
+      degree("--layers-per-stage", "Layers of every pipeline stage, as in 7,8,8,7",
+             ValueKind::integers)};
 }
 
 bool newer_than_ampere(const DeviceSpec& device) {
@@ -116,11 +117,12 @@ void set_workload(const Arguments& arguments, ScenarioAnswer& answer) {
   if (const auto seq = arguments.integer("--seq")) {
     work.seq = *seq;
   } else {
-    work.seq = s.model.default_seq > 0     ? s.model.default_seq
+    work.seq = s.model.default_seq > 0 ? s.model.default_seq
                : s.model.positions > 0 ? std::min(kDefaultSeq, s.model.positions)
-                                           : kDefaultSeq;
-    taken(fmt::format("sequence {} ({})", work.seq,
-                      s.model.default_seq > 0 ? "the preset's" : "at most 4096, and the model's limit"));
+                                       : kDefaultSeq;
+    taken(fmt::format(
+        "sequence {} ({})", work.seq,
+        s.model.default_seq > 0 ? "the preset's" : "at most 4096, and the model's limit"));
   }
   if (const auto gbs = arguments.integer("--gbs")) {
     work.gbs = *gbs;
@@ -141,6 +143,12 @@ void set_workload(const Arguments& arguments, ScenarioAnswer& answer) {
                                        : enum_of<AttentionKind>(attention, kAttentionNames);
   if (attention == "auto")
     taken(fmt::format("{} attention (the stack's)", name_of(work.attention)));
+}
+
+// What a plan shards when nobody says: nothing, or the least that the stack can.
+int least_zero(const Stack& stack, int pp) {
+  const std::vector<int>& legal = legal_zero(stack, pp);
+  return legal.empty() ? 0 : *std::min_element(legal.begin(), legal.end());
 }
 
 template <class To>
@@ -272,11 +280,12 @@ ParallelPlan plan_of(const Arguments& arguments, const Scenario& scenario) {
   plan.pp = degree("--pp");
   plan.vpp = degree("--vpp");
   plan.cp = degree("--cp");
-  plan.zero = degree("--zero", 0);
+  plan.zero = degree("--zero", least_zero(scenario.stack, plan.pp));
   plan.mbs = arguments.integer("--mbs").value_or(1);
   plan.gbs = scenario.workload.gbs;
   plan.sp = arguments.toggle("--sp").value_or(false);
-  if (const auto text = arguments.text("--recompute")) plan.recompute = engine::parse_recompute(*text);
+  if (const auto text = arguments.text("--recompute"))
+    plan.recompute = engine::parse_recompute(*text);
   plan.layers_per_stage = converted<int>(arguments.integers("--layers-per-stage"));
   const int64_t model_parallel = int64_t{plan.tp} * plan.pp * plan.cp;
   plan.dp = degree("--dp", std::max<int64_t>(1, scenario.cluster.gpus / model_parallel));

@@ -25,7 +25,8 @@ struct ScenarioAnswer {
 // Throws InputError with every problem of the values.
 ScenarioAnswer scenario_of(const Arguments& arguments);
 Restrictions restrictions_of(const Arguments& arguments);
-// Degrees that are not given are 1; dp follows from the number of GPUs.
+// Degrees that are not given are 1, dp follows from the number of GPUs, and ZeRO is the least stage
+// of the stack.
 engine::ParallelPlan plan_of(const Arguments& arguments, const Scenario& scenario);
 
 }  // namespace tuner

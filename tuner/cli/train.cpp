@@ -53,13 +53,16 @@ Command train_command() {
       .words = "train",
       .summary = "Find the fastest plan to train a model on a number of GPUs",
       .description =
-          "Predicts every legal plan (tensor, pipeline, data and context parallelism, interleaving, "
+          "Predicts every legal plan (tensor, pipeline, data and context parallelism, "
+          "interleaving, "
           "sequence parallelism, micro-batch, recomputation, optimizer sharding), drops those that "
-          "do not fit, and recommends the fastest, with its reasons and its error band. The options "
+          "do not fit, and recommends the fastest, with its reasons and its error band. The "
+          "options "
           "of a plan restrict the search and take lists.",
       .examples = {{"train --model 175b --gpus 1024", "GPT-3 175B on 1,024 A100s"},
                    {"train --model llama-3.1-70b --gpus 64 --gpu h100-80gb", "Llama 70B on H100s"},
-                   {"train --model ./config.json --gpus 8 --gpu a100-40gb --json", "A model of your own"},
+                   {"train --model ./config.json --gpus 8 --gpu a100-40gb --json",
+                    "A model of your own"},
                    {"train --model 175b --gpus 1024 --tp 4,8 --no-sp --recompute none,full",
                     "Only such plans"}},
       .options = scenario_options(),

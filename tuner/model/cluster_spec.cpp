@@ -163,6 +163,12 @@ ClusterSpec find_cluster(const std::string& name, int gpus, int gpus_per_node) {
   if (!problems.empty()) throw engine::InputError(problems);
   cluster.gpus = gpus;
   if (gpus_per_node > 0) set_gpus_per_node(cluster.interconnect, gpus_per_node);
+  const Interconnect& links = cluster.interconnect;
+  if (links.nic_bytes_per_second == 0 && gpus > links.domain_gpus)
+    throw engine::InputError(
+        fmt::format("{} has no network between its nodes, so {} GPUs cannot work together; take at "
+                    "most {}, or a profile with nic_bytes_per_second",
+                    name, gpus, links.domain_gpus));
   return cluster;
 }
 

@@ -18,7 +18,7 @@ struct DeviceSpec {
   std::string architecture;  // volta, ampere, ada, hopper, blackwell, cpu
   double memory_bytes = 0;   // usable by programs, not the label
   double memory_bytes_per_second = 0;
-  int multiprocessors = 0;   // SMs; cores of a CPU
+  int multiprocessors = 0;  // SMs; cores of a CPU
   // Dense datasheet FLOP/s by precision; 0 = the device has no such arithmetic.
   std::array<double, engine::kPrecisionNames.size()> peak_flops{};
 
@@ -37,14 +37,14 @@ struct BusBandwidth {
 };
 
 struct Interconnect {
-  std::string link;           // "NVLink 3", "PCIe 4"
+  std::string link;  // "NVLink 3", "PCIe 4"
   int gpus_per_node = 8;
-  int domain_gpus = 8;        // GPUs that reach each other over `link`; 72 on NVL72
-  BusBandwidth all_reduce;    // within the domain
-  BusBandwidth shard;         // reduce-scatter and all-gather within the domain
-  double p2p_bytes_per_second = 0;    // one pair within the domain
-  double nic_bytes_per_second = 0;    // all NICs of a node, one direction; 0 = no network
-  std::string network;        // "8 × HDR InfiniBand, 200 Gb/s"
+  int domain_gpus = 8;              // GPUs that reach each other over `link`; 72 on NVL72
+  BusBandwidth all_reduce;          // within the domain
+  BusBandwidth shard;               // reduce-scatter and all-gather within the domain
+  double p2p_bytes_per_second = 0;  // one pair within the domain
+  double nic_bytes_per_second = 0;  // all NICs of a node, one direction; 0 = no network
+  std::string network;              // "8 × HDR InfiniBand, 200 Gb/s"
 };
 
 struct ClusterSpec {
@@ -57,8 +57,8 @@ struct ClusterSpec {
   int gpus_per_node() const { return interconnect.gpus_per_node; }
 };
 
-// `name` is a GPU ("a100-80gb": in its typical system), a system ("aws-p4d") or the path of a user's
-// own FILE.json. Throws InputError. `gpus_per_node` 0 = the system's.
+// `name` is a GPU ("a100-80gb": in its typical system), a system ("aws-p4d") or the path of a
+// user's own FILE.json. Throws InputError. `gpus_per_node` 0 = the system's.
 ClusterSpec find_cluster(const std::string& name, int gpus, int gpus_per_node = 0);
 
 // All GPU and system names, sorted.

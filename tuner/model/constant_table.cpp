@@ -57,6 +57,10 @@ Json ConstantTable::to_json(const Json& fit) const {
   return json;
 }
 
+void ConstantTable::reset_to_priors() {
+  for (ScopedRate& entry : entries_) entry.value = entry.prior;
+}
+
 std::vector<size_t> ConstantTable::applicable(std::span<const std::string> scopes) const {
   constexpr size_t kNone = static_cast<size_t>(-1);
   std::vector<size_t> chosen(names_.size(), kNone), factors;

@@ -36,6 +36,7 @@ class ConstantTable {
 
   const std::vector<ScopedRate>& entries() const { return entries_; }
   void set_value(size_t entry, double value) { entries_[entry].value = value; }
+  void reset_to_priors();  // as before any fit
   const std::string& origin() const { return origin_; }
 
   // The entries that apply under these scopes, the most specific scope first: one value of every

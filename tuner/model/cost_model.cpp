@@ -16,22 +16,21 @@ using engine::Recompute;
 
 namespace {
 
-constexpr std::array<std::string_view, kStepParts> kPartNames = {
-    "gemm",
-    "attention",
-    "elementwise",
-    "launch",
-    "tensor_communication",
-    "context_communication",
-    "recompute",
-    "embedding_and_head",
-    "pipeline_communication",
-    "micro_batch_overhead",
-    "bubble",
-    "data_communication",
-    "optimizer",
-    "step_overhead",
-    "stragglers"};
+constexpr std::array<std::string_view, kStepParts> kPartNames = {"gemm",
+                                                                 "attention",
+                                                                 "elementwise",
+                                                                 "launch",
+                                                                 "tensor_communication",
+                                                                 "context_communication",
+                                                                 "recompute",
+                                                                 "embedding_and_head",
+                                                                 "pipeline_communication",
+                                                                 "micro_batch_overhead",
+                                                                 "bubble",
+                                                                 "data_communication",
+                                                                 "optimizer",
+                                                                 "step_overhead",
+                                                                 "stragglers"};
 
 double tokens_of(const Scenario& scenario, const ParallelPlan& plan) {
   return static_cast<double>(plan.mbs * scenario.workload.seq) / plan.cp;
@@ -67,9 +66,9 @@ engine::Interval interval_of(double value, double sigma) {
 
 CostModel::CostModel(const Scenario& scenario) : scenario_(&scenario), operators_(scenario) {}
 
-// Exposed communication of the tensor axis in one pass through a layer: two all-reduces, or two pairs
-// of gather and scatter with sequence parallelism. In the backward pass Megatron since 2022 hides the
-// reduction of the input gradient behind the weight gradient.
+// Exposed communication of the tensor axis in one pass through a layer: two all-reduces, or two
+// pairs of gather and scatter with sequence parallelism. In the backward pass Megatron since 2022
+// hides the reduction of the input gradient behind the weight gradient.
 double CostModel::tensor_pass(const ParallelPlan& plan, double bytes, bool backward) const {
   if (plan.tp == 1) return 0;
   const Stack& stack = scenario_->stack;
@@ -88,8 +87,8 @@ LayerCost CostModel::layer_cost(const ParallelPlan& plan) const {
   const double tokens = tokens_of(*scenario_, plan);
   const double h = static_cast<double>(model.hidden);
   const double q = static_cast<double>(model.q_width()) / t;
-  const double kv = static_cast<double>(std::max<int64_t>(model.kv_heads / plan.tp, 1) *
-                                        model.head_dim);
+  const double kv =
+      static_cast<double>(std::max<int64_t>(model.kv_heads / plan.tp, 1) * model.head_dim);
   const double f = static_cast<double>(model.ffn_hidden);
   const double gated = model.gated_mlp ? 1 : 0;
   const double storage = engine::storage_bytes(scenario_->workload.precision);
@@ -105,9 +104,8 @@ LayerCost CostModel::layer_cost(const ParallelPlan& plan) const {
     gemm_backward += operators_.gemm(tokens, k, n) + operators_.gemm(n, k, tokens);
   }
   if (rates.quantize_passes > 0) {
-    const double quantize = operators_.memory(
-        rates.quantize_passes * tokens *
-        (2 * h / sequence_share + (h + f * (1 + gated)) / t));
+    const double quantize = operators_.memory(rates.quantize_passes * tokens *
+                                              (2 * h / sequence_share + (h + f * (1 + gated)) / t));
     gemm_forward += quantize;
     gemm_backward += 2 * quantize;
   }
@@ -138,8 +136,8 @@ LayerCost CostModel::layer_cost(const ParallelPlan& plan) const {
 
   const double work_forward =
       gemm_forward + attention_forward + elementwise_forward + tensor_forward + context / 3;
-  const double work_backward = gemm_backward + attention_backward + elementwise_backward +
-                               tensor_backward + context * 2 / 3;
+  const double work_backward =
+      gemm_backward + attention_backward + elementwise_backward + tensor_backward + context * 2 / 3;
   const double growth = (t - 1) / 7;
   const double host_forward =
       rates.launch_seconds * (1 + rates.launch_tensor_growth * growth * growth);
@@ -170,9 +168,8 @@ MicroBatchCost CostModel::micro_batch_cost(const ParallelPlan& plan) const {
   const int64_t vocab = scenario_->vocab(plan.tp);
   const double shard = static_cast<double>(vocab) / plan.tp;
   const double message = storage * tokens * h;
-  const double collective =
-      plan.sp ? operators_.tensor_shard(plan.tp, message)
-              : operators_.tensor_all_reduce(plan.tp, message);
+  const double collective = plan.sp ? operators_.tensor_shard(plan.tp, message)
+                                    : operators_.tensor_all_reduce(plan.tp, message);
 
   MicroBatchCost cost;
   cost.layer = layer_cost(plan);
@@ -182,8 +179,8 @@ MicroBatchCost CostModel::micro_batch_cost(const ParallelPlan& plan) const {
   cost.embedding_backward = 0.5 * embedding + (plan.sp ? collective : 0);
   const double unpadded = vocab % 8 != 0 && plan.tp == 1 ? rates.unpadded_vocab_factor : 1;
   const double loss = operators_.memory(rates.loss_passes * 4 * tokens * shard);
-  cost.head_forward = unpadded * operators_.gemm(tokens, shard, h, false) + 0.5 * loss +
-                      (plan.sp ? collective : 0);
+  cost.head_forward =
+      unpadded * operators_.gemm(tokens, shard, h, false) + 0.5 * loss + (plan.sp ? collective : 0);
   cost.head_backward = unpadded * (operators_.gemm(tokens, h, shard, false) +
                                    operators_.gemm(shard, h, tokens, false)) +
                        0.5 * loss + collective;
@@ -209,9 +206,8 @@ CostModel::Stages CostModel::stages(const MicroBatchCost& cost, const ParallelPl
   const engine::RankParameters& p = cost.parameters;
   Stages result;
   auto add = [&](int layers, bool first, bool last, double times) {
-    const double recompute =
-        plan.vpp * recompute_of_chunk(cost.layer, plan.recompute,
-                                      (layers + plan.vpp - 1) / plan.vpp);
+    const double recompute = plan.vpp * recompute_of_chunk(cost.layer, plan.recompute,
+                                                           (layers + plan.vpp - 1) / plan.vpp);
     const double ends = (first ? embedding : 0) + (last ? head : 0);
     const double time = layers * pass + recompute + ends;
     result.sum += time * times;
@@ -316,8 +312,7 @@ StepParts CostModel::step(const MicroBatchCost& cost, const ParallelPlan& plan) 
   parts[StepPart::embedding_and_head] = m * stages.ends;
   parts[StepPart::pipeline_communication] = m * messages;
   parts[StepPart::micro_batch_overhead] = m * rates.micro_batch_seconds;
-  parts[StepPart::bubble] =
-      (stages.sum - stages.slowest + (plan.pp - 1) * fixed) / plan.vpp;
+  parts[StepPart::bubble] = (stages.sum - stages.slowest + (plan.pp - 1) * fixed) / plan.vpp;
   parts[StepPart::data_communication] =
       data_cost(cost, plan, stages.most_parameters, stages.most_layers);
   const double shards = plan.zero >= 1 ? static_cast<double>(plan.dp) * plan.cp : 1;
@@ -354,8 +349,7 @@ StepParts CostModel::simulated_step(const MicroBatchCost& cost, const ParallelPl
       times.set(stage, chunk, forward, backward);
     }
   const double length = simulate_pipeline(times, plan.micro_batches());
-  const double busy =
-      static_cast<double>(plan.micro_batches()) * (stages.slowest + 2 * fixed);
+  const double busy = static_cast<double>(plan.micro_batches()) * (stages.slowest + 2 * fixed);
   parts[StepPart::stragglers] = 0;
   parts[StepPart::bubble] = std::max(0.0, length - busy);
   const double nodes =
@@ -377,10 +371,9 @@ void CostModel::fill_outcome(const ParallelPlan& plan, engine::Outcome& outcome)
   const double tokens = static_cast<double>(plan.gbs * work.seq);
   const double per_gpu = tokens / outcome.step_seconds / plan.world();
   outcome.tokens_per_second_per_gpu = per_gpu;
-  outcome.tflops_per_gpu = 3 *
-                           engine::forward_flops_per_token(scenario_->model, work.seq,
-                                                           scenario_->vocab(plan.tp)) *
-                           per_gpu / 1e12;
+  outcome.tflops_per_gpu =
+      3 * engine::forward_flops_per_token(scenario_->model, work.seq, scenario_->vocab(plan.tp)) *
+      per_gpu / 1e12;
   outcome.mfu = outcome.tflops_per_gpu * 1e12 / scenario_->cluster.device.peak(work.precision);
 }
 

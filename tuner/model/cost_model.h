@@ -75,8 +75,8 @@ class CostModel {
   // Of the plan's tp, cp, sp and mbs; its other members do not matter.
   MicroBatchCost micro_batch_cost(const engine::ParallelPlan& plan) const;
 
-  // The closed form: m · max tᵢ + (Σ tᵢ − max tᵢ) / v over the stages i, plus what is done once a step.
-  // `cost` must be that of the plan.
+  // The closed form: m · max tᵢ + (Σ tᵢ − max tᵢ) / v over the stages i, plus what is done once a
+  // step. `cost` must be that of the plan.
   StepParts step(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
 
   // The same with the bubble of an event simulation of the schedule.

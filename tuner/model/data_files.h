@@ -1,4 +1,5 @@
-// Data files (profiles, stacks, grids, models): compiled into the program; the user's own come first.
+// Data files (profiles, stacks, grids, models): compiled into the program; the user's own come
+// first.
 #pragma once
 #include <span>
 #include <string>
@@ -21,7 +22,8 @@ struct DataFile {
 // The folder of the user's own data files: $XDG_CONFIG_HOME/autotune, or ~/.config/autotune.
 std::string user_data_folder();
 
-// Names (without folder and .json) of the files in `folder` ("profiles/gpus"), sorted; the user's included.
+// Names (without folder and .json) of the files in `folder` ("profiles/gpus"), sorted; the user's
+// included.
 std::vector<std::string> data_file_names(const std::string& folder);
 
 // The file `folder`/`name`.json: the user's, else the built-in one. Throws InputError "unknown KIND

@@ -25,16 +25,23 @@ PipelineShape shape_of(const ParallelPlan& plan) {
 // Micro-batches whose first chunk a rank of the first stage holds at once.
 int64_t first_chunk_in_flight(const PipelineShape& shape) {
   if (shape.chunks == 1) return engine::most_in_flight(shape, 0);
-  return std::min(shape.micro_batches, engine::interleave_group(shape) + shape.stages - 1);
+  // Just before the first chunk's first backward pass: a whole group, and what has begun of the
+  // next.
+  const int64_t group = engine::interleave_group(shape);
+  const int64_t next = std::min(group, (shape.chunks - 2) * group + 2 * shape.stages - 1);
+  return std::min(shape.micro_batches, group + next);
 }
 
 }  // namespace
 
 double saved_chunk_bytes(const RankMemory& rank, const Recompute& recompute, int layers) {
   switch (recompute.mode) {
-    case Recompute::Mode::none: return layers * rank.saved_none;
-    case Recompute::Mode::selective: return layers * rank.saved_selective;
-    case Recompute::Mode::full: break;
+    case Recompute::Mode::none:
+      return layers * rank.saved_none;
+    case Recompute::Mode::selective:
+      return layers * rank.saved_selective;
+    case Recompute::Mode::full:
+      break;
   }
   const int full = recompute.layers == 0 ? layers : std::min(layers, recompute.layers);
   return full * rank.saved_full + (layers - full) * rank.saved_none;
@@ -75,8 +82,8 @@ RankMemory MemoryModel::rank_memory(const ParallelPlan& plan) const {
   rank.head_saved = saved(stack.saved_head, true) + logits * stack.logit_bytes;
 
   const int64_t kv = std::max<int64_t>(model.kv_heads, plan.tp) * model.head_dim;
-  const int64_t widest = std::max(model.q_width() + 2 * kv,
-                                  model.ffn_hidden * (model.gated_mlp ? 2 : 1));
+  const int64_t widest =
+      std::max(model.q_width() + 2 * kv, model.ffn_hidden * (model.gated_mlp ? 2 : 1));
   rank.layer_workspace = stack.workspace_layers * storage * tokens *
                          std::max(static_cast<double>(widest) / plan.tp, hidden);
   if (plan.sp) rank.layer_workspace += storage * tokens * hidden;  // the gathered sequence
@@ -158,9 +165,10 @@ double MemoryModel::exact_activation(const RankMemory& rank, const ParallelPlan&
                                      int stage) const {
   const engine::Partition partition(plan, scenario_->model.layers);
   double held = 0, most = 0;
-  for (const engine::PipelineStep& step : engine::make_schedule(shape_of(plan), stage)) {
-    const double bytes = saved_chunk_bytes(rank, plan.recompute,
-                                           partition.chunk(stage, step.chunk).count);
+  const PipelineShape shape = engine::shortened(shape_of(plan), 3);
+  for (const engine::PipelineStep& step : engine::make_schedule(shape, stage)) {
+    const double bytes =
+        saved_chunk_bytes(rank, plan.recompute, partition.chunk(stage, step.chunk).count);
     held += step.kind == engine::PipelineStep::Kind::forward ? bytes : -bytes;
     most = std::max(most, held);
   }

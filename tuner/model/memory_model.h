@@ -11,7 +11,7 @@ namespace tuner {
 // Sizes of one rank that depend on tp, cp, sp and mbs only; bytes, parameters in elements.
 struct RankMemory {
   engine::RankParameters parameters;
-  double saved_none = 0;       // of one layer and micro-batch, by what is recomputed
+  double saved_none = 0;  // of one layer and micro-batch, by what is recomputed
   double saved_selective = 0;
   double saved_full = 0;
   double embedding_saved = 0;  // of one micro-batch on the first stage
@@ -34,8 +34,8 @@ class MemoryModel {
   // stage has chunks of different length, else equal to evaluate().
   double peak_bytes(const RankMemory& rank, const engine::ParallelPlan& plan) const;
 
-  // A plan fits when its peak with the error of the model on top is within the capacity: an error to
-  // the low side is an out-of-memory failure.
+  // A plan fits when its peak with the error of the model on top is within the capacity: an error
+  // to the low side is an out-of-memory failure.
   bool fits(double peak_bytes) const;
   double margin_bytes(double peak_bytes) const;
 

@@ -14,11 +14,11 @@ using engine::Precision;
 struct Tile {
   double rows, columns, rate;  // rate: of this tile over the best
 };
-constexpr Tile kTiles[] = {{256, 128, 1.0},  {128, 256, 1.0}, {128, 128, 0.92},
-                           {64, 128, 0.8},   {128, 64, 0.8},  {64, 64, 0.65}};
+constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.92},
+                           {64, 128, 0.8},  {128, 64, 0.8},  {64, 64, 0.65}};
 
-// The area a device computes for an [m, n] result: whole tiles, and a share of the idle places of the
-// last wave; by the best tile shape, scaled by its rate.
+// The area a device computes for an [m, n] result: whole tiles, and a share of the idle places of
+// the last wave; by the best tile shape, scaled by its rate.
 double computed_area(double m, double n, double wave_share, double places) {
   double best = 0;
   for (const Tile& tile : kTiles) {
@@ -36,11 +36,15 @@ constexpr double kOldestYear = 2023.4, kReferenceYear = 2025.0, kNewestYear = 20
 
 double bytes_of(Precision precision) {
   switch (precision) {
-    case Precision::f32: return 4;
+    case Precision::f32:
+      return 4;
     case Precision::fp8:
-    case Precision::mxfp8: return 1;
-    case Precision::nvfp4: return 0.5;
-    default: return 2;
+    case Precision::mxfp8:
+      return 1;
+    case Precision::nvfp4:
+      return 0.5;
+    default:
+      return 2;
   }
 }
 
@@ -70,12 +74,11 @@ double Operators::gemm(double m, double n, double k, bool low_precision) const {
   const Rates& rates = scenario_->rates;
   const double input_bytes = low_precision ? product_ : storage_;
   const double peak = low_precision ? peak_ : storage_peak_;
-  const double area = scenario_->cluster.device.is_cpu()
-                          ? m * n
-                          : computed_area(m, n, rates.gemm_wave_share,
-                                          scenario_->cluster.device.multiprocessors);
-  const double arithmetic =
-      2 * area * (k + rates.gemm_k_offset) / (peak * rates.gemm_efficiency);
+  const double area =
+      scenario_->cluster.device.is_cpu()
+          ? m * n
+          : computed_area(m, n, rates.gemm_wave_share, scenario_->cluster.device.multiprocessors);
+  const double arithmetic = 2 * area * (k + rates.gemm_k_offset) / (peak * rates.gemm_efficiency);
   const double traffic = (input_bytes * (m * k + n * k) + storage_ * m * n) /
                          (memory_rate_ * rates.gemm_bandwidth_share);
   const double factor = rates.gemm_training_factor * rates.gemm_stack_factor * software_factor_ *
@@ -89,10 +92,8 @@ double Operators::attention_forward(double mbs, double queries, double width) co
   const double seq = static_cast<double>(work.seq);
   const double square_flops = 4 * mbs * queries * seq * width;
   if (work.attention == engine::AttentionKind::flash)
-    return 0.5 * square_flops /
-           (rates.flash_efficiency * rates.flash_stack_factor * storage_peak_);
-  const double misaligned =
-      scenario_->model.head_dim % 8 != 0 ? rates.misaligned_factor : 1;
+    return 0.5 * square_flops / (rates.flash_efficiency * rates.flash_stack_factor * storage_peak_);
+  const double misaligned = scenario_->model.head_dim % 8 != 0 ? rates.misaligned_factor : 1;
   const double heads = width / static_cast<double>(scenario_->model.head_dim);
   const double scores = mbs * heads * queries * seq;
   return square_flops / (rates.score_efficiency * storage_peak_) * misaligned +
@@ -114,10 +115,11 @@ double Operators::tensor_pass(int ranks, const BusBandwidth& table) const {
   const Rates& rates = scenario_->rates;
   const int together = std::min(ranks, scenario_->cluster.interconnect.domain_gpus);
   const double inside =
-      together > 1 ? (together - 1.0) / together / (table.at(together) * rates.tensor_bus_factor) : 0;
+      together > 1 ? (together - 1.0) / together / (table.at(together) * rates.tensor_bus_factor)
+                   : 0;
   const double domains = std::ceil(static_cast<double>(ranks) / together);
-  const double between = (domains - 1) / domains /
-                         (together * port() * rates.tensor_network_efficiency);
+  const double between =
+      (domains - 1) / domains / (together * port() * rates.tensor_network_efficiency);
   return domains > 1 ? std::max(inside, between) : inside;
 }
 
@@ -141,8 +143,7 @@ double Operators::pipeline_message(double bytes, int distance) const {
   const Interconnect& link = scenario_->cluster.interconnect;
   const Rates& rates = scenario_->rates;
   const bool inside = distance < link.domain_gpus;
-  const double rate =
-      inside ? link.p2p_bytes_per_second : port() * rates.pipeline_network_factor;
+  const double rate = inside ? link.p2p_bytes_per_second : port() * rates.pipeline_network_factor;
   return bytes / rate + rates.pipeline_message_seconds;
 }
 

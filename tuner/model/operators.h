@@ -34,9 +34,9 @@ class Operators {
   // A message between pipeline stages `distance` ranks apart.
   double pipeline_message(double bytes, int distance) const;
 
-  // One pass of a reduction or gather over `members` ranks, `spacing` ranks apart, of `bytes` on every
-  // rank: first within a domain of fast links, then between domains, where every member uses its
-  // share of the network; the two overlap.
+  // One pass of a reduction or gather over `members` ranks, `spacing` ranks apart, of `bytes` on
+  // every rank: first within a domain of fast links, then between domains, where every member uses
+  // its share of the network; the two overlap.
   double data_pass(int members, int spacing, double bytes) const;
 
  private:
@@ -49,8 +49,8 @@ class Operators {
   double peak_ = 0;          // of the workload's precision
   double storage_peak_ = 0;  // of its storage format
   double memory_rate_ = 0;
-  double storage_ = 2;       // bytes an element outside the products
-  double product_ = 2;       // bytes an element inside them
+  double storage_ = 2;  // bytes an element outside the products
+  double product_ = 2;  // bytes an element inside them
   double software_factor_ = 1;
 };
 

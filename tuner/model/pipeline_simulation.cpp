@@ -13,10 +13,11 @@ using engine::PipelineStep;
 
 constexpr double kPending = -1;
 
-// Every stage runs its own list in order; a pass starts when the stage is free and its input is there.
-double simulate(const PipelineTimes& times, int64_t micro_batches) {
+// Every stage runs its own list in order; a pass starts when the stage is free and its input is
+// there.
+double simulate(const PipelineTimes& times, const engine::PipelineShape& shape) {
   const int stages = times.stages(), chunks = times.chunks();
-  const engine::PipelineShape shape{stages, chunks, micro_batches};
+  const int64_t micro_batches = shape.micro_batches;
   const int places = stages * chunks;
   std::vector<std::vector<PipelineStep>> lists;
   for (int stage = 0; stage < stages; ++stage) lists.push_back(make_schedule(shape, stage));
@@ -39,7 +40,7 @@ double simulate(const PipelineTimes& times, int64_t micro_batches) {
         const int place = step.chunk * stages + stage;
         const bool forward = step.kind == PipelineStep::Kind::forward;
         const bool source = forward ? place == 0 : place == places - 1;
-        const double input = source ? 0
+        const double input = source    ? 0
                              : forward ? forward_end[at(place - 1, step.micro_batch)]
                                        : backward_end[at(place + 1, step.micro_batch)];
         if (input == kPending) break;
@@ -59,15 +60,14 @@ double simulate(const PipelineTimes& times, int64_t micro_batches) {
 double simulate_pipeline(const PipelineTimes& times, int64_t micro_batches) {
   constexpr int64_t kMostPasses = 40'000;
   const int64_t places = int64_t{times.stages()} * times.chunks();
-  const int64_t stages = times.stages();
-  if (2 * places * micro_batches <= kMostPasses || micro_batches <= 6 * stages)
-    return simulate(times, micro_batches);
+  const engine::PipelineShape shape{times.stages(), times.chunks(), micro_batches};
+  const engine::PipelineShape low = shortened(shape, 3), high = shortened(shape, 5);
+  if (2 * places * micro_batches <= kMostPasses || high.micro_batches == micro_batches)
+    return simulate(times, shape);
   // Beyond the ramps every further group of micro-batches costs the same.
-  const int64_t rest = micro_batches % stages;
-  const int64_t low = 3 * stages + rest, high = 5 * stages + rest;
   const double shorter = simulate(times, low), longer = simulate(times, high);
-  return longer + (longer - shorter) / static_cast<double>(high - low) *
-                      static_cast<double>(micro_batches - high);
+  return longer + (longer - shorter) / static_cast<double>(high.micro_batches - low.micro_batches) *
+                      static_cast<double>(micro_batches - high.micro_batches);
 }
 
 }  // namespace tuner

@@ -70,12 +70,9 @@ std::vector<std::string> scopes(const ClusterSpec& cluster, const Stack& stack,
                                 engine::Precision precision) {
   const std::string format(precision == engine::Precision::fp16 ? "bf16" : name_of(precision));
   const std::string& architecture = cluster.device.architecture;
-  return {cluster.system,
-          cluster.device.name,
-          stack.rates,
-          architecture + "/" + format,
-          architecture,
-          format,
+  return {cluster.system, cluster.device.name,
+          stack.rates,    architecture + "/" + format,
+          architecture,   format,
           "default"};
 }
 

@@ -1,5 +1,6 @@
-// Rates: the constants of the cost model. A table holds them by scope, with the prior each was given
-// and what a fit made of it; resolved for one device, system and stack they are plain numbers.
+// Rates: the constants of the cost model. A table holds them by scope, with the prior each was
+// given and what a fit made of it; resolved for one device, system and stack they are plain
+// numbers.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -154,11 +154,15 @@ std::vector<size_t> ServeRatesTable::applicable(const ClusterSpec& cluster,
   return ConstantTable::applicable(scopes);
 }
 
-ServeRates ServeRatesTable::resolve(const std::vector<size_t>& applicable) const {
-  const std::vector<double> values = resolved(applicable);
+ServeRates ServeRatesTable::rates_of(std::span<const double> constants) {
   ServeRates rates;
+  for (size_t i = 0; i < constants.size(); ++i) rates.*kFields[i].value = constants[i];
+  return rates;
+}
+
+ServeRates ServeRatesTable::resolve(const std::vector<size_t>& applicable) const {
+  ServeRates rates = rates_of(resolved(applicable));
   rates.origin = origin();
-  for (size_t i = 0; i < values.size(); ++i) rates.*kFields[i].value = values[i];
   return rates;
 }
 

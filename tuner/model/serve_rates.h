@@ -1,6 +1,7 @@
 // ServeRates: the constants of the serving model, resolved for one device, link, stack and format.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,8 @@ class ServeRatesTable : public ConstantTable {
   std::vector<size_t> applicable(const ClusterSpec& cluster, const ServeStack& stack,
                                  ServeFormat weights) const;
   ServeRates resolve(const std::vector<size_t>& applicable) const;
+  // `constants` in the order of the names.
+  static ServeRates rates_of(std::span<const double> constants);
   const ReduceCurves& curves() const { return curves_; }
 
  private:

@@ -128,7 +128,7 @@ std::optional<GridRecord> read_grid(ObjectReader& answer) {
 }  // namespace
 
 const engine::Outcome* PlanRecord::outcome() const {
-  if (measured) return &*measured;
+  if (measured && measured->status == engine::OutcomeStatus::ok) return &*measured;
   return predicted ? &*predicted : nullptr;
 }
 

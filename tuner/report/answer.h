@@ -35,7 +35,7 @@ struct PlanRecord {
   std::string text;                          // the plan in words
   std::optional<engine::Outcome> predicted, measured;
 
-  // What is known best; null when nothing is.
+  // What is known best: a measurement that worked, else the prediction; null when there is neither.
   const engine::Outcome* outcome() const;
 };
 

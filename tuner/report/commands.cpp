@@ -21,9 +21,7 @@ std::string model_word(const Question& question) {
 std::string gpu_word(const Question& question) {
   const std::string file =
       question.cluster_origin.substr(0, question.cluster_origin.find(" with "));
-  if (file.find("profiles/systems/") != std::string::npos ||
-      file.find("/systems/") != std::string::npos)
-    return question.system;
+  if (file.find("profiles/systems/") != std::string::npos) return question.system;
   const bool listed = file.empty() || file.starts_with("built-in ") ||
                       file.find("/profiles/gpus/") != std::string::npos;
   return listed ? question.gpu : file;

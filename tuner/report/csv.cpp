@@ -14,7 +14,7 @@ constexpr std::string_view kHeader =
 constexpr int kPlanFields = 12;
 
 // Empty for a plan that breaks a rule: its outcome says nothing.
-std::string known(double value) { return value > 0 ? fmt::format("{}", value) : ""; }
+std::string known(double value) { return value > 0 ? fmt::format("{:.15g}", value) : ""; }
 
 std::string plan_fields(const PlanRecord& record) {
   if (!record.plan) return std::string(kPlanFields - 1, ',');

@@ -127,16 +127,24 @@ size_t bytes_within(std::string_view text, int width) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Where the word at `start` ends. A number and its unit are one word ("61.8 GiB", "~4 %").
-size_t end_of_word(std::string_view text, size_t start) {
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+
+// Whether a line should not end between the two: "61.8 GiB", "~4 %", "TP 8".
+bool belong_together(std::string_view word, char next) {
+  if (is_digit(next)) return word == "ZeRO" || std::all_of(word.begin(), word.end(), is_upper);
+  const size_t first = word.find_first_not_of("~(+");
+  return first != std::string_view::npos && is_digit(word[first]) && is_digit(word.back()) &&
+         (next == '%' || is_lower(next) || is_upper(next));
+}
+
+// Where the word at `start` ends. Two that belong together are one if they fit on a line.
+size_t end_of_word(std::string_view text, size_t start, int width) {
   const size_t end = std::min(text.find(' ', start), text.size());
   const std::string_view word = text.substr(start, end - start);
-  if (word.empty() || !is_digit(word.back()) || end + 1 >= text.size()) return end;
-  const size_t first = word.find_first_not_of("~(+");
-  const char next = text[end + 1];
-  const bool unit = next == '%' || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
-  if (!unit || !is_digit(word[first])) return end;
-  return std::min(text.find(' ', end + 1), text.size());
+  if (word.empty() || end + 1 >= text.size() || !belong_together(word, text[end + 1])) return end;
+  const size_t both = std::min(text.find(' ', end + 1), text.size());
+  return display_width(text.substr(start, both - start)) <= width ? both : end;
 }
 
 }  // namespace
@@ -193,7 +201,7 @@ std::vector<std::string> wrap(std::string_view text, int width) {
   };
   while (!text.empty()) {
     const size_t word_start = std::min(text.find_first_not_of(' '), text.size());
-    const size_t word_end = end_of_word(text, word_start);
+    const size_t word_end = end_of_word(text, word_start, width);
     std::string_view word = text.substr(word_start, word_end - word_start);
     const int needed = static_cast<int>(word_start) + display_width(word);
     if (!line.empty() && display_width(line) + needed > width)

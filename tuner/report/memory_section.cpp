@@ -44,7 +44,7 @@ Section memory_section(const Outcome& outcome, size_t most_stages) {
   if (outcome.memory.stages.empty()) return section;
   const StageMemory& fullest = fullest_stage(outcome);
   const std::vector<const StageMemory*> shown = shown_stages(outcome, most_stages);
-  const bool small = fullest.total() < engine::kGiB;
+  const bool small = fullest.total() < 4 * engine::kGiB;  // where GiB would show zeros
   const double unit = small ? 1024.0 * 1024 : engine::kGiB;
   Table table{{{small ? "MiB" : "GiB"}}, {}};
   for (const StageMemory* stage : shown) {

@@ -25,10 +25,19 @@ std::string short_name(const std::string& name) {
   return cut_to_width(harmless(name), kLongestName);
 }
 
+// 875,264 or 174.6 B.
+std::string count_phrase(double count) {
+  return count < 1e6 ? format_grouped(std::llround(count)) : format_count(count);
+}
+
+std::string rate_number(double rate) {
+  return rate < 1000 ? fmt::format("{:.4g}", rate) : format_grouped(std::llround(rate));
+}
+
 std::string model_line(const Question& question, int tp) {
   std::string line = question.model.empty() ? "unnamed model" : short_name(question.model);
   std::string facts;
-  if (question.parameters > 0) facts = format_count(question.parameters) + " parameters";
+  if (question.parameters > 0) facts = count_phrase(question.parameters) + " parameters";
   if (question.vocab > 0) {
     facts += (facts.empty() ? "" : ", ") + ("vocabulary " + format_grouped(question.vocab));
     if (tp > 0 && question.vocab_multiple > 0) {
@@ -121,9 +130,10 @@ std::string step_phrase(const Outcome& outcome) {
 std::string rate_phrase(const Outcome& outcome) {
   const std::string_view sign = mark(outcome);
   return fmt::format(
-      "{0}{1:.4g} TFLOP/s per GPU (model FLOPs, full attention square), {0}{2:.1f} % MFU, "
-      "{0}{3:.4g} tokens/s per GPU",
-      sign, outcome.tflops_per_gpu, 100 * outcome.mfu, outcome.tokens_per_second_per_gpu);
+      "{0}{1} TFLOP/s per GPU (model FLOPs, full attention square), {0}{2:.1f} % MFU, "
+      "{0}{3} tokens/s per GPU",
+      sign, rate_number(outcome.tflops_per_gpu), 100 * outcome.mfu,
+      rate_number(outcome.tokens_per_second_per_gpu));
 }
 
 Sentence memory_sentence(const Question& question, const Outcome& outcome) {

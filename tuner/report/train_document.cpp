@@ -45,6 +45,8 @@ Section best_section(const TrainAnswer& answer) {
   if (answer.days > 0) step += "; " + days_phrase(answer);
   section.blocks.emplace_back(Sentence{std::move(step)});
   section.blocks.emplace_back(memory_sentence(answer.question, *outcome));
+  if (outcome->measured && best.predicted)
+    section.blocks.emplace_back(Sentence{"predicted were: " + step_phrase(*best.predicted)});
   section.blocks.emplace_back(legend(*outcome));
   return section;
 }
@@ -66,16 +68,21 @@ Section nothing_section(const TrainAnswer& answer) {
     text = fmt::format("No plan is legal: each of the {} candidates breaks a rule.",
                        format_grouped(search.candidates));
   else
-    text = fmt::format("Nothing fits: each of the {} legal plans needs more than the {} of a GPU.",
-                       format_grouped(search.legal), format_bytes(answer.question.memory_bytes));
+    text = fmt::format(
+        "Nothing fits: with the margin of the memory model, each of the {} legal plans needs more "
+        "than the {} of a GPU.",
+        format_grouped(search.legal), format_bytes(answer.question.memory_bytes));
   Section section = bullets("No plan", answer.remedies);
   section.blocks.insert(section.blocks.begin(), Sentence{std::move(text), Tone::bad});
   return section;
 }
 
 std::string verdict(const RunnerUpRecord& runner_up, bool best_is_measured) {
-  const bool measured = runner_up.record.measured.has_value();
-  if (measured && best_is_measured) return "measured";
+  const auto& measured = runner_up.record.measured;
+  if (measured && measured->status != engine::OutcomeStatus::ok)
+    return fmt::format("its measurement ended as {}{}{}", name_of(measured->status),
+                       measured->reason.empty() ? "" : ": ", measured->reason);
+  if (measured && best_is_measured) return "both are measured";
   if (!runner_up.probability_faster) return "";
   constexpr double kWorthMeasuring = 0.2, kOutside = 0.05;
   const double chance = *runner_up.probability_faster;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "engine/base/units.h"
 #include "tuner/model/memory_model.h"
@@ -26,8 +28,7 @@ double part_seconds(const engine::Outcome& outcome, StepPart part) {
 }
 
 // The part of the step in which `slow` loses most against `fast`.
-std::pair<StepPart, double> largest_loss(const engine::Outcome& fast,
-                                         const engine::Outcome& slow) {
+std::pair<StepPart, double> largest_loss(const engine::Outcome& fast, const engine::Outcome& slow) {
   std::pair<StepPart, double> largest{StepPart::gemm, 0};
   for (int i = 0; i < kStepParts; ++i) {
     const auto part = static_cast<StepPart>(i);
@@ -61,43 +62,68 @@ std::string compare_best(const Recommendation& r, std::string_view label,
   return found.smallest ? compare(r, label, found.smallest->plan) : std::string{};
 }
 
-// Numbers of GPUs to try around `gpus`, nearest first: steps of one GPU, of a node, and doublings.
-std::vector<int> gpu_counts_near(const Scenario& scenario) {
-  const int gpus = scenario.cluster.gpus, node = scenario.cluster.gpus_per_node();
-  std::vector<int> counts;
-  for (int step = 1; step <= 32; ++step)
-    for (const int count : {gpus - step, gpus + step}) counts.push_back(count);
-  for (int nodes = 1; nodes <= 32; ++nodes)
-    for (const int count : {gpus / node * node - nodes * node, gpus / node * node + nodes * node})
-      counts.push_back(count);
-  for (int64_t count = int64_t{gpus} * 2; count <= 1'000'000 && count <= int64_t{gpus} * 64;
-       count *= 2)
-    counts.push_back(static_cast<int>(count));
-  std::erase_if(counts, [](int count) { return count < 1; });
+// Whether the states of the model alone, spread over all GPUs without a rest, could fit.
+bool states_may_fit(const Scenario& scenario, int gpus) {
+  const StateBytes& state = scenario.stack.state(scenario.workload.precision);
+  const double bytes = static_cast<double>(engine::parameter_count(scenario.model)) *
+                       (state.parameter + state.gradient + state.optimizer) / gpus;
+  return MemoryModel(scenario).fits(bytes + scenario.stack.runtime_bytes);
+}
+
+// The number of GPUs nearest to the scenario's for which a plan fits, with the fastest one.
+std::optional<std::pair<int, ParallelPlan>> nearest_gpus(const Scenario& scenario,
+                                                         const Restrictions& restrictions) {
+  constexpr int64_t kMostPlans = 20'000'000;  // a few seconds
+  const int gpus = scenario.cluster.gpus;
+  std::vector<int> counts = SearchSpace(scenario, restrictions).usable_gpu_counts();
   std::stable_sort(counts.begin(), counts.end(),
                    [&](int a, int b) { return std::abs(a - gpus) < std::abs(b - gpus); });
-  return counts;
+  Scenario other = scenario;
+  int64_t plans = 0;
+  for (const int count : counts) {
+    if (count == gpus || !states_may_fit(scenario, count)) continue;
+    other.cluster.gpus = count;
+    const SearchResult found = search_plans(other, restrictions);
+    if (found.fits > 0) return std::pair{count, found.finalists.front().plan};
+    if ((plans += found.counts.candidates) > kMostPlans) break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::string_view plain_name(StepPart part) {
   switch (part) {
-    case StepPart::gemm: return "matrix products";
-    case StepPart::attention: return "attention";
-    case StepPart::elementwise: return "memory-bound kernels";
-    case StepPart::launch: return "waiting for the host";
-    case StepPart::tensor_communication: return "tensor-parallel communication";
-    case StepPart::context_communication: return "context-parallel communication";
-    case StepPart::recompute: return "recomputation";
-    case StepPart::embedding_and_head: return "the embedding and head stages";
-    case StepPart::pipeline_communication: return "messages between pipeline stages";
-    case StepPart::micro_batch_overhead: return "fixed time of micro-batches";
-    case StepPart::bubble: return "the pipeline bubble";
-    case StepPart::data_communication: return "gradient reduction";
-    case StepPart::optimizer: return "the optimizer";
-    case StepPart::step_overhead: return "fixed time of a step";
-    case StepPart::stragglers: return "waiting for stragglers";
+    case StepPart::gemm:
+      return "matrix products";
+    case StepPart::attention:
+      return "attention";
+    case StepPart::elementwise:
+      return "memory-bound kernels";
+    case StepPart::launch:
+      return "waiting for the host";
+    case StepPart::tensor_communication:
+      return "tensor-parallel communication";
+    case StepPart::context_communication:
+      return "context-parallel communication";
+    case StepPart::recompute:
+      return "recomputation";
+    case StepPart::embedding_and_head:
+      return "the embedding and head stages";
+    case StepPart::pipeline_communication:
+      return "messages between pipeline stages";
+    case StepPart::micro_batch_overhead:
+      return "fixed time of micro-batches";
+    case StepPart::bubble:
+      return "the pipeline bubble";
+    case StepPart::data_communication:
+      return "gradient reduction";
+    case StepPart::optimizer:
+      return "the optimizer";
+    case StepPart::step_overhead:
+      return "fixed time of a step";
+    case StepPart::stragglers:
+      return "waiting for stragglers";
   }
   return "";
 }
@@ -134,8 +160,9 @@ std::vector<std::string> reasons(const Recommendation& r) {
     return plan;
   };
   if (best.recompute.mode != Recompute::Mode::full)
-    add(compare(r, "with full recomputation",
-                with([](ParallelPlan& p) { p.recompute = {Recompute::Mode::full, 0}; })));
+    add(compare(r, "with full recomputation", with([](ParallelPlan& p) {
+                  p.recompute = {Recompute::Mode::full, 0};
+                })));
   if (best.recompute.mode != Recompute::Mode::none)
     add(compare(r, "without recomputation", with([](ParallelPlan& p) { p.recompute = {}; })));
   if (best.sp) add(compare(r, "without SP", with([](ParallelPlan& p) { p.sp = false; })));
@@ -146,7 +173,8 @@ std::vector<std::string> reasons(const Recommendation& r) {
     Restrictions only = r.restrictions;
     only.tp = {tp};
     const auto& allowed = r.restrictions.tp;
-    if (tp >= 1 && (allowed.empty() || std::find(allowed.begin(), allowed.end(), tp) != allowed.end()))
+    if (tp >= 1 &&
+        (allowed.empty() || std::find(allowed.begin(), allowed.end(), tp) != allowed.end()))
       add(compare_best(r, fmt::format("best with tp {}", tp), only));
   }
   return sentences;
@@ -164,20 +192,14 @@ std::vector<std::string> remedies(const Scenario& scenario, const Restrictions& 
   if (restrictions != Restrictions{}) {
     const SearchResult free = search_plans(scenario, {});
     if (!free.finalists.empty())
-      sentences.push_back(fmt::format("without the restrictions on the plan this fits: {} ({} a step)",
-                                      describe(free.finalists.front().plan),
-                                      format_seconds(free.finalists.front().step_seconds)));
+      sentences.push_back(
+          fmt::format("without the restrictions on the plan this fits: {} ({} a step)",
+                      describe(free.finalists.front().plan),
+                      format_seconds(free.finalists.front().step_seconds)));
   }
-  for (const int gpus : gpu_counts_near(scenario)) {
-    Scenario other = scenario;
-    other.cluster.gpus = gpus;
-    const SearchResult found = search_plans(other, restrictions);
-    if (found.finalists.empty()) continue;
+  if (const auto near = nearest_gpus(scenario, restrictions))
     sentences.push_back(fmt::format("the nearest number of GPUs that works is {}: {}",
-                                    engine::format_grouped(gpus),
-                                    describe(found.finalists.front().plan)));
-    break;
-  }
+                                    engine::format_grouped(near->first), describe(near->second)));
   return sentences;
 }
 

@@ -26,17 +26,14 @@ constexpr size_t kMostSimulated = 48;
 
 // Whether two plans are one choice for a reader: only degrees of pipeline and data differ.
 using CoarseKind = std::tuple<int, int, Recompute::Mode>;
-CoarseKind coarse_kind(const ParallelPlan& plan) {
-  return {plan.tp, plan.cp, plan.recompute.mode};
-}
+CoarseKind coarse_kind(const ParallelPlan& plan) { return {plan.tp, plan.cp, plan.recompute.mode}; }
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
 // The probability that the plan `slower` (a ratio − 1) behind is faster in truth. Two plans of one
 // model on one machine share most of the error of the model.
 double probability_of_reversal(const Rates& rates, double slower) {
-  const double spread =
-      rates.residual_sigma * std::sqrt(2 * (1 - rates.residual_correlation));
+  const double spread = rates.residual_sigma * std::sqrt(2 * (1 - rates.residual_correlation));
   return normal_cdf(-std::log1p(slower) / spread);
 }
 
@@ -74,8 +71,8 @@ std::vector<RunnerUp> runners_up(const Scenario& scenario, const std::vector<Pla
 GridComparison compare_with_grid(const Scenario& scenario) {
   const GridPlans grid = grid_plans(scenario.model, scenario.workload, scenario.cluster.gpus,
                                     scenario.cluster.device.memory_bytes);
-  GridComparison comparison{grid.name, grid.origin, static_cast<int64_t>(grid.plans.size()), 0, 0,
-                            std::nullopt};
+  GridComparison comparison{grid.name, grid.origin, static_cast<int64_t>(grid.plans.size()),
+                            0,         0,           std::nullopt};
   const MemoryModel memory(scenario);
   const CostModel cost(scenario);
   std::optional<ParallelPlan> best;
@@ -130,11 +127,11 @@ CheckAnswer check_plan(const Scenario& scenario, const ParallelPlan& plan,
   if (predicted && !outcome.fits)
     outcome.violations.push_back(
         {"AT0201",
-         fmt::format("the fullest stage needs {}, with the margin {}, of the {} that a GPU has",
-                     engine::format_bytes(outcome.memory.peak_bytes),
-                     engine::format_bytes(outcome.memory.peak_bytes *
-                                          (1 + scenario.stack.memory_error)),
-                     engine::format_bytes(outcome.memory.capacity_bytes)),
+         fmt::format(
+             "the fullest stage needs {}, with the margin {}, of the {} that a GPU has",
+             engine::format_bytes(outcome.memory.peak_bytes),
+             engine::format_bytes(outcome.memory.peak_bytes * (1 + scenario.stack.memory_error)),
+             engine::format_bytes(outcome.memory.capacity_bytes)),
          {}});
   // predict_plan knows no framework options: only their violations are added.
   std::vector<engine::Violation> with_options = violations(scenario, plan, options);
@@ -154,7 +151,6 @@ std::optional<ParallelPlan> baseline_plan(const Scenario& scenario) {
   ParallelPlan plan;
   plan.gbs = scenario.workload.gbs;
   plan.recompute = {Recompute::Mode::full, 0};
-  plan.tp = 1;
   for (int tp = 2; tp <= scenario.cluster.gpus_per_node(); tp *= 2) {
     ParallelPlan wider = plan;
     wider.tp = tp;
@@ -165,7 +161,10 @@ std::optional<ParallelPlan> baseline_plan(const Scenario& scenario) {
   for (const int64_t pp : divisors(scenario.cluster.gpus / plan.tp)) {
     plan.pp = static_cast<int>(pp);
     plan.dp = scenario.cluster.gpus / plan.tp / plan.pp;
-    for (const LayerLayout& layout : layer_layouts(scenario.stack, scenario.model.layers, plan.pp)) {
+    const std::vector<int>& sharding = legal_zero(scenario.stack, plan.pp);
+    plan.zero = plan.dp == 1 || sharding.empty() ? 0 : *std::ranges::min_element(sharding);
+    for (const LayerLayout& layout :
+         layer_layouts(scenario.stack, scenario.model.layers, plan.pp)) {
       plan.layers_per_stage = layout.layers_per_stage;
       if (layout.vpp == 1 && violations(scenario, plan).empty() &&
           memory.fits(memory.evaluate(plan).peak_bytes))

@@ -19,24 +19,22 @@ struct PlanAnswer {
   engine::Outcome predicted;
   std::optional<engine::Outcome> measured;
 
-  double step_seconds() const {
-    return measured ? measured->step_seconds : predicted.step_seconds;
-  }
+  double step_seconds() const { return measured ? measured->step_seconds : predicted.step_seconds; }
 };
 
 struct RunnerUp {
   PlanAnswer answer;
-  double slower = 0;               // step time over the best one's, minus 1
-  double probability_faster = 0;   // that it beats the best one, from the intervals
-  std::string difference;          // "tp 4 instead of 8, recompute selective instead of none"
+  double slower = 0;              // step time over the best one's, minus 1
+  double probability_faster = 0;  // that it beats the best one, from the intervals
+  std::string difference;         // "tp 4 instead of 8, recompute selective instead of none"
 };
 
 // What the empirical grids of NVIDIA's tool would have tried.
 struct GridComparison {
   std::string name;
   std::string origin;
-  int64_t plans = 0;      // it would have tried
-  int64_t legal = 0;      // of these
+  int64_t plans = 0;  // it would have tried
+  int64_t legal = 0;  // of these
   int64_t fits = 0;
   std::optional<PlanAnswer> best;  // the fastest of those that fit, predicted
 };
@@ -44,13 +42,13 @@ struct GridComparison {
 struct Recommendation {
   Scenario scenario;
   Restrictions restrictions;
-  SearchResult search;                // finalists are moved out
-  int64_t simulated = 0;              // plans timed by event simulation
-  std::optional<PlanAnswer> best;     // absent: nothing fits
-  std::vector<RunnerUp> runners_up;   // the fastest of other kinds, fastest first
-  std::optional<PlanAnswer> baseline; // what people ran in 2021; absent where none fits
+  SearchResult search;                 // finalists are moved out
+  int64_t simulated = 0;               // plans timed by event simulation
+  std::optional<PlanAnswer> best;      // absent: nothing fits
+  std::vector<RunnerUp> runners_up;    // the fastest of other kinds, fastest first
+  std::optional<PlanAnswer> baseline;  // what people ran in 2021; absent where none fits
   GridComparison grid;
-  std::vector<std::string> reasons;   // why the best one wins, one sentence each
+  std::vector<std::string> reasons;  // why the best one wins, one sentence each
   // When nothing fits: what would make it fit, one sentence each.
   std::vector<std::string> remedies;
   std::vector<std::string> assumptions;  // defaults that were taken and what is not modelled
@@ -73,8 +71,9 @@ struct CheckAnswer {
 CheckAnswer check_plan(const Scenario& scenario, const engine::ParallelPlan& plan,
                        const FrameworkOptions& options, int nearest);
 
-// The plan people ran in 2021 (full recomputation, no SP, vpp 1, ZeRO 0, mbs 1, tp the largest power of
-// two in the node that divides the heads, the smallest pp that then fits); nullopt where none fits.
+// The plan people ran in 2021 (full recomputation, no SP, vpp 1, ZeRO 0 or the least that the stack
+// has, mbs 1, tp the largest power of two in the node that divides the heads, the smallest pp that
+// then fits); nullopt where none fits.
 std::optional<engine::ParallelPlan> baseline_plan(const Scenario& scenario);
 
 // autotune.train/1.

@@ -31,8 +31,7 @@ void add_answer(Json& json, const Scenario& scenario, const PlanAnswer& answer) 
   json["plan"] = engine::plan_to_json(answer.plan, scenario.model.layers);
   json["text"] = engine::describe(answer.plan);
   json["predicted"] = engine::outcome_to_json(answer.predicted);
-  json["measured"] =
-      answer.measured ? engine::outcome_to_json(*answer.measured) : Json(nullptr);
+  json["measured"] = answer.measured ? engine::outcome_to_json(*answer.measured) : Json(nullptr);
 }
 
 Json answer_json(const Scenario& scenario, const std::optional<PlanAnswer>& answer) {

@@ -58,7 +58,9 @@ class Evaluator {
     rank_memory_ = memory_.rank_memory(group);
     micro_batch_ = cost_.micro_batch_cost(group);
   }
-  double peak_bytes(const ParallelPlan& plan) const { return memory_.peak_bytes(rank_memory_, plan); }
+  double peak_bytes(const ParallelPlan& plan) const {
+    return memory_.peak_bytes(rank_memory_, plan);
+  }
   bool fits(double bytes) const { return memory_.fits(bytes); }
   double step_seconds(const ParallelPlan& plan) const {
     return cost_.step(micro_batch_, plan).total();
@@ -119,8 +121,7 @@ SearchResult search_plans(const Scenario& scenario, const Restrictions& restrict
       });
   if (result.fits > 0) result.smallest.reset();
   result.finalists = ranking.finalists();
-  result.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
 

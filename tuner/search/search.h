@@ -20,7 +20,8 @@ struct SearchResult {
   SpaceCounts counts;
   int64_t fits = 0;
   double seconds = 0;  // wall time of the search
-  // Fastest first, by the closed form: the fastest of every kind (see kind_of) and the fastest of all.
+  // Fastest first, by the closed form: the fastest of every kind (see kind_of) and the fastest of
+  // all.
   std::vector<ScoredPlan> finalists;
   // The plan with the smallest peak when none fits.
   std::optional<ScoredPlan> smallest;
@@ -38,8 +39,8 @@ PlanKind kind_of(const engine::ParallelPlan& plan);
 
 SearchResult search_plans(const Scenario& scenario, const Restrictions& restrictions);
 
-// The legal plans nearest to `plan` (fewest changed members, then least change), each with its cost,
-// at most `count`; those that fit come first.
+// The legal plans nearest to `plan` (fewest changed members, then least change), each with its
+// cost, at most `count`; those that fit come first.
 std::vector<ScoredPlan> nearest_plans(const Scenario& scenario, const engine::ParallelPlan& plan,
                                       int count);
 

@@ -10,20 +10,24 @@ constexpr RuleDocument kDocuments[] = {
      "Set dp to GPUs / (tp · pp · cp), or change the number of GPUs."},
     {"AT0102", "tp does not divide the attention heads",
      "Tensor parallelism gives every rank whole attention heads.",
-     "Take a tp that divides the heads; the heads of a model are listed by `autotune models NAME`."},
+     "Take a tp that divides the heads; the heads of a model are listed by `autotune models "
+     "NAME`."},
     {"AT0103", "tp does not fit the KV heads",
-     "With grouped-query attention the KV heads are divided too; newer stacks replicate them where tp "
+     "With grouped-query attention the KV heads are divided too; newer stacks replicate them where "
+     "tp "
      "is a multiple of their number, older ones refuse.",
      "Take a tp that divides the KV heads, or a stack that replicates them."},
     {"AT0104", "the global batch is no multiple of mbs · dp",
      "Every data-parallel replica takes the same whole number of micro-batches.",
      "Change mbs, dp or the global batch to the values named."},
     {"AT0105", "the sequence does not divide into 2 · cp blocks",
-     "Context ranks take one early and one late block each, so that causal attention costs them the "
+     "Context ranks take one early and one late block each, so that causal attention costs them "
+     "the "
      "same.",
      "Pad the sequence to a multiple of 2 · cp, or lower cp."},
     {"AT0106", "the sequence does not divide over the tensor ranks",
-     "Sequence parallelism splits the tokens of every context rank over tp; with both, the sequence "
+     "Sequence parallelism splits the tokens of every context rank over tp; with both, the "
+     "sequence "
      "must be a multiple of cp · lcm(2, tp).",
      "Pad the sequence, lower tp or cp, or switch sequence parallelism off."},
     {"AT0107", "tp does not divide the MLP width",
@@ -33,20 +37,24 @@ constexpr RuleDocument kDocuments[] = {
      "The embedding is split by rows. Most stacks pad the vocabulary; this one does not.",
      "Take a tp that divides the vocabulary, or pad it in the model."},
     {"AT0109", "interleaving without enough pipeline stages",
-     "Model chunks take turns between ranks of a pipeline. Without overlapped messages two stages would "
+     "Model chunks take turns between ranks of a pipeline. Without overlapped messages two stages "
+     "would "
      "wait for each other, so older releases ask for three.",
      "Set vpp 1, or more stages."},
     {"AT0110", "interleaving with micro-batches that do not form groups of pp",
-     "Each chunk runs a group of pp micro-batches before the next chunk takes over. Newer releases allow "
+     "Each chunk runs a group of pp micro-batches before the next chunk takes over. Newer releases "
+     "allow "
      "other groups, but no remainder between 1 and pp − 1.",
      "Choose batch, mbs or dp so that pp divides the micro-batches, or set vpp 1."},
     {"AT0111", "fewer micro-batches than pipeline stages",
      "This stack starts a step by filling the pipeline, and stops or hangs when it cannot.",
      "Lower pp or mbs, or raise the global batch."},
     {"AT0112", "the layers do not divide over the pipeline",
-     "Equal stages need layers divisible by pp · vpp. Some frameworks drop the rest silently and train "
+     "Equal stages need layers divisible by pp · vpp. Some frameworks drop the rest silently and "
+     "train "
      "a smaller model.",
-     "Take a pp and vpp whose product divides the layers, or give the first and last stage other shares "
+     "Take a pp and vpp whose product divides the layers, or give the first and last stage other "
+     "shares "
      "(--layers-per-stage)."},
     {"AT0113", "full:N recomputes more layers than a stage chunk has",
      "N counts layers of every stage chunk: at least 1 and at most layers / (pp · vpp).",
@@ -59,13 +67,15 @@ constexpr RuleDocument kDocuments[] = {
      "Learned positions end with their table; rotary ones are untrained beyond it.",
      "Shorten the sequence, or extend the positions of the model."},
     {"AT0116", "sequence parallelism without tensor parallelism",
-     "SP splits what tensor parallelism leaves whole; at tp 1 there is nothing to split, and frameworks "
+     "SP splits what tensor parallelism leaves whole; at tp 1 there is nothing to split, and "
+     "frameworks "
      "switch it off without a word.",
      "Leave SP off, or raise tp."},
     {"AT0120", "the stack has no tensor parallelism", "", "Set tp 1, or choose another stack."},
     {"AT0121", "the stack has no pipeline parallelism", "", "Set pp 1, or choose another stack."},
     {"AT0122", "the stack has no context parallelism", "", "Set cp 1, or choose another stack."},
-    {"AT0123", "the stack has no sequence parallelism", "", "Use --no-sp, or choose another stack."},
+    {"AT0123", "the stack has no sequence parallelism", "",
+     "Use --no-sp, or choose another stack."},
     {"AT0124", "the stack does not interleave", "", "Set vpp 1, or choose another stack."},
     {"AT0125", "the stack has no selective recomputation", "",
      "Choose recompute none or full, or another stack."},
@@ -74,7 +84,8 @@ constexpr RuleDocument kDocuments[] = {
     {"AT0127", "the stack does not have this ZeRO stage", "",
      "Take one of the stages named, or choose another stack."},
     {"AT0128", "this ZeRO stage cannot be combined with a pipeline",
-     "ZeRO 2 and 3 scatter gradients after every micro-batch; a pipeline would do so for each of them "
+     "ZeRO 2 and 3 scatter gradients after every micro-batch; a pipeline would do so for each of "
+     "them "
      "and lose what it gains.",
      "Take ZeRO 0 or 1, or pp 1."},
     {"AT0129", "the GPU has no arithmetic of this precision", "",
@@ -88,8 +99,8 @@ constexpr RuleDocument kDocuments[] = {
      "Take an ep that divides the experts; 1 for a dense model."},
     {"AT0133", "a mixture of experts with tp needs sequence parallelism",
      "Without SP every tensor rank would send the same tokens to the experts.", "Switch SP on."},
-    {"AT0134", "ep does not fit the data-parallel ranks",
-     "Expert ranks are taken from dp · cp.", "Take an ep that divides dp · cp."},
+    {"AT0134", "ep does not fit the data-parallel ranks", "Expert ranks are taken from dp · cp.",
+     "Take an ep that divides dp · cp."},
     {"AT0140", "distribute-saved-activations in a plan that excludes it",
      "It splits the saved inputs of fully recomputed layers over tp, which SP does already.",
      "Drop the option, or use tp > 1, full recomputation and no SP."},
@@ -99,11 +110,13 @@ constexpr RuleDocument kDocuments[] = {
      "The offload runs in the order of one forward and one backward pass.",
      "Drop the offload, or set pp 1 and recompute none."},
     {"AT0201", "the plan does not fit the memory of a GPU",
-     "The fullest stage, with the error band of the memory model on top, is larger than what programs "
+     "The fullest stage, with the error band of the memory model on top, is larger than what "
+     "programs "
      "can use of the GPU.",
      "Take a plan that is named as near, more GPUs, or more memory a GPU."},
     {"AT0301", "predictions do not cover this kind of model yet",
-     "Mixtures of experts, latent attention, hybrid layers and encoder-decoder models are counted, not "
+     "Mixtures of experts, latent attention, hybrid layers and encoder-decoder models are counted, "
+     "not "
      "predicted: a guess would mislead.",
      "Use a dense decoder."},
 };

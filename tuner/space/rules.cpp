@@ -26,8 +26,7 @@ bool contains(const std::vector<int>& list, int value) {
 }
 
 // The three values nearest to `value` by ratio, as "NAME VALUE".
-std::vector<std::string> nearest(std::string_view name, int64_t value,
-                                 std::vector<int64_t> legal) {
+std::vector<std::string> nearest(std::string_view name, int64_t value, std::vector<int64_t> legal) {
   auto distance = [value](int64_t other) {
     return std::abs(std::log(static_cast<double>(std::max<int64_t>(other, 1)) /
                              static_cast<double>(std::max<int64_t>(value, 1))));
@@ -36,7 +35,8 @@ std::vector<std::string> nearest(std::string_view name, int64_t value,
                    [&](int64_t a, int64_t b) { return distance(a) < distance(b); });
   std::vector<std::string> text;
   for (const int64_t candidate : legal)
-    if (candidate != value && text.size() < 3) text.push_back(fmt::format("{} {}", name, candidate));
+    if (candidate != value && text.size() < 3)
+      text.push_back(fmt::format("{} {}", name, candidate));
   return text;
 }
 
@@ -52,6 +52,13 @@ std::vector<int64_t> multiples_around(int64_t value, int64_t factor) {
 bool kv_heads_shared(const Scenario& scenario, int tp) {
   const int64_t kv = scenario.model.kv_heads;
   return kv % tp == 0 || (scenario.stack.kv_head_replication && tp % kv == 0);
+}
+
+// Layers of the longest chunk of a stage; 0 where the layers are not placed.
+int longest_chunk(const Scenario& scenario, const ParallelPlan& plan) {
+  if (!layers_are_legal(scenario, plan)) return 0;
+  const std::vector<int> shares = engine::layers_per_stage(plan, scenario.model.layers);
+  return (*std::max_element(shares.begin(), shares.end()) + plan.vpp - 1) / plan.vpp;
 }
 
 std::vector<int64_t> legal_tp(const Scenario& scenario) {
@@ -99,32 +106,43 @@ class Checker {
   }
 
   void world() {
-    const int64_t ranks = int64_t{p_.tp} * p_.pp * p_.cp * p_.dp;
-    if (ranks == s_.cluster.gpus) return;
     const int64_t model_parallel = int64_t{p_.tp} * p_.pp * p_.cp;
+    // A double: four degrees of a million are no integer of 64 bits.
+    const double ranks = static_cast<double>(model_parallel) * p_.dp;
+    if (ranks == s_.cluster.gpus) return;
     std::vector<std::string> near;
     if (s_.cluster.gpus % model_parallel == 0)
       near.push_back(fmt::format("dp {}", s_.cluster.gpus / model_parallel));
-    near.push_back(fmt::format("{} GPUs", ranks));
+    near.push_back(fmt::format("{:.0f} GPUs", ranks));
     add("AT0101",
-        fmt::format("tp {} · pp {} · cp {} · dp {} = {} ranks, but the cluster has {} GPUs", p_.tp,
-                    p_.pp, p_.cp, p_.dp, ranks, s_.cluster.gpus),
+        fmt::format("tp {} · pp {} · cp {} · dp {} = {:.0f} ranks, but the cluster has {} GPUs",
+                    p_.tp, p_.pp, p_.cp, p_.dp, ranks, s_.cluster.gpus),
         near);
   }
 
   void tensor() {
-    const engine::ModelSpec& model = s_.model;
     if (p_.tp > 1 && !s_.stack.tensor_parallel)
-      return unsupported("AT0120", "tensor parallelism", "tp 1");
+      unsupported("AT0120", "tensor parallelism", "tp 1");
+    else
+      tensor_shares();
+    if (p_.sp && !s_.stack.sequence_parallel)
+      unsupported("AT0123", "sequence parallelism", "sp off");
+    if (p_.sp && p_.tp == 1)
+      add("AT0116", "sequence parallelism needs tp > 1; frameworks switch it off silently",
+          {"sp off"});
+  }
+
+  void tensor_shares() {
+    const engine::ModelSpec& model = s_.model;
     if (model.heads % p_.tp != 0)
-      add("AT0102", fmt::format("{} attention heads cannot be divided by tp {}", model.heads, p_.tp),
+      add("AT0102",
+          fmt::format("{} attention heads cannot be divided by tp {}", model.heads, p_.tp),
           nearest("tp", p_.tp, legal_tp(s_)));
     if (!kv_heads_shared(s_, p_.tp))
       add("AT0103",
           fmt::format("{} KV heads cannot be divided by tp {}{}", model.kv_heads, p_.tp,
-                      s_.stack.kv_head_replication
-                          ? ", nor replicated evenly"
-                          : ", and this stack does not replicate them"),
+                      s_.stack.kv_head_replication ? ", nor replicated evenly"
+                                                   : ", and this stack does not replicate them"),
           nearest("tp", p_.tp, legal_tp(s_)));
     if (model.ffn_hidden % p_.tp != 0)
       add("AT0107", fmt::format("MLP width {} cannot be divided by tp {}", model.ffn_hidden, p_.tp),
@@ -134,11 +152,6 @@ class Checker {
           fmt::format("vocabulary {} cannot be divided by tp {}, and this stack does not pad it",
                       model.vocab, p_.tp),
           nearest("tp", p_.tp, legal_tp(s_)));
-    if (p_.sp && !s_.stack.sequence_parallel)
-      unsupported("AT0123", "sequence parallelism", "sp off");
-    if (p_.sp && p_.tp == 1)
-      add("AT0116", "sequence parallelism needs tp > 1; frameworks switch it off silently",
-          {"sp off"});
   }
 
   void context() {
@@ -147,8 +160,9 @@ class Checker {
     const int64_t seq = s_.workload.seq;
     if (p_.cp > 1 && seq % (2 * p_.cp) != 0)
       add("AT0105",
-          fmt::format("sequence {} is no multiple of 2 · cp = {}: every context rank takes two blocks",
-                      seq, 2 * p_.cp),
+          fmt::format(
+              "sequence {} is no multiple of 2 · cp = {}: every context rank takes two blocks", seq,
+              2 * p_.cp),
           nearest("seq", seq, multiples_around(seq, 2 * p_.cp)));
     const int64_t factor = sequence_factor(p_);
     if (p_.sp && p_.tp > 1 && seq % factor != 0)
@@ -172,11 +186,24 @@ class Checker {
         near);
   }
 
-  std::string listed_layouts() const {
+  // Ways to place the layers on the plan's stages and chunks.
+  std::vector<std::string> layouts() const {
+    std::vector<std::string> texts;
     for (const LayerLayout& layout : layer_layouts(s_.stack, s_.model.layers, p_.pp))
-      if (layout.vpp == p_.vpp && !layout.layers_per_stage.empty())
-        return fmt::format("layers per stage {}", fmt::join(layout.layers_per_stage, ","));
-    return {};
+      if (layout.vpp == p_.vpp && texts.size() < 3)
+        texts.push_back(
+            layout.layers_per_stage.empty()
+                ? fmt::format("{} layers on every stage", s_.model.layers / p_.pp)
+                : fmt::format("layers per stage {}", fmt::join(layout.layers_per_stage, ",")));
+    return texts;
+  }
+
+  // Stages whose number divides the layers.
+  std::vector<std::string> stages() const {
+    std::vector<int64_t> legal;
+    for (int64_t pp = 1; pp <= s_.model.layers; ++pp)
+      if (s_.model.layers % (pp * p_.vpp) == 0 && (p_.vpp == 1 || pp > 1)) legal.push_back(pp);
+    return nearest("pp", p_.pp, std::move(legal));
   }
 
   void layers() {
@@ -187,31 +214,25 @@ class Checker {
     if (!p_.layers_per_stage.empty()) {
       const int64_t sum =
           std::accumulate(p_.layers_per_stage.begin(), p_.layers_per_stage.end(), int64_t{0});
-      std::vector<std::string> near;
-      for (const LayerLayout& layout : layer_layouts(s_.stack, layers, p_.pp))
-        if (layout.vpp == p_.vpp && near.size() < 3)
-          near.push_back(layout.layers_per_stage.empty()
-                             ? fmt::format("{} layers on every stage", layers / p_.pp)
-                             : fmt::format("layers per stage {}",
-                                           fmt::join(layout.layers_per_stage, ",")));
-      return add("AT0114",
-                 fmt::format("layers per stage {} ({} in all, {} stages) do not place the {} layers "
-                             "of the model on {} stages of {} chunks as {} can",
-                             fmt::join(p_.layers_per_stage, ","), sum, p_.layers_per_stage.size(),
-                             layers, p_.pp, p_.vpp, s_.stack.name),
-                 near);
+      std::vector<std::string> near = layouts();
+      if (near.empty()) near = stages();
+      return add(
+          "AT0114",
+          fmt::format("layers per stage {} ({} in all, {} stages) do not place the {} layers "
+                      "of the model on {} stages of {} chunks as {} can",
+                      fmt::join(p_.layers_per_stage, ","), sum, p_.layers_per_stage.size(), layers,
+                      p_.pp, p_.vpp, s_.stack.name),
+          near);
     }
-    std::vector<int64_t> legal;
-    for (int64_t pp = 1; pp <= layers; ++pp)
-      if (layers % (pp * p_.vpp) == 0 && (p_.vpp == 1 || pp > 1)) legal.push_back(pp);
-    std::vector<std::string> near = nearest("pp", p_.pp, legal);
+    std::vector<std::string> near = stages();
     if (p_.vpp > 1 && layers % p_.pp == 0)
       for (std::string& text : nearest("vpp", p_.vpp, divisors(layers / p_.pp)))
         near.push_back(std::move(text));
-    if (const std::string uneven = listed_layouts(); !uneven.empty()) near.push_back(uneven);
+    if (const std::vector<std::string> uneven = layouts(); !uneven.empty())
+      near.push_back(uneven.front());
     add("AT0112",
         fmt::format("layers {} not divisible by pp{} = {}", layers, p_.vpp > 1 ? "·vpp" : "",
-                    p_.pp * p_.vpp),
+                    int64_t{p_.pp} * p_.vpp),
         near);
   }
 
@@ -221,10 +242,9 @@ class Checker {
       if (!s_.stack.interleaving) return unsupported("AT0124", "interleaving (vpp > 1)", "vpp 1");
       const int least = s_.stack.interleaving_needs_three_stages ? 3 : 2;
       if (p_.pp < least)
-        return add("AT0109",
-                   fmt::format("interleaving needs pp ≥ {} in {}, not pp {}", least, s_.stack.name,
-                               p_.pp),
-                   {"vpp 1"});
+        add("AT0109",
+            fmt::format("interleaving needs pp ≥ {} in {}, not pp {}", least, s_.stack.name, p_.pp),
+            {"vpp 1"});
     }
     if (m == 0 || p_.gbs % (p_.mbs * p_.dp) != 0) return;  // told as AT0104
     if (micro_batch_violation(s_, p_).empty()) return;
@@ -235,8 +255,9 @@ class Checker {
       near.push_back(fmt::format("gbs {}", count * share));
     if (p_.vpp > 1)
       add("AT0110",
-          fmt::format("interleaving runs micro-batches in groups of pp {}, but there are {} of them",
-                      p_.pp, m),
+          fmt::format(
+              "interleaving runs micro-batches in groups of pp {}, but there are {} of them", p_.pp,
+              m),
           near);
     else
       add("AT0111",
@@ -252,10 +273,8 @@ class Checker {
     if (r.layers == 0) return;
     if (!s_.stack.partial_recompute)
       return unsupported("AT0126", "recomputation of only some layers", "recompute full");
-    if (!layers_are_legal(s_, p_)) return;
-    const std::vector<int> shares = engine::layers_per_stage(p_, s_.model.layers);
-    const int longest = (*std::max_element(shares.begin(), shares.end()) + p_.vpp - 1) / p_.vpp;
-    if (r.layers > longest)
+    const int longest = longest_chunk(s_, p_);
+    if (longest > 0 && r.layers > longest)
       add("AT0113",
           fmt::format("full:{} recomputes more layers than the {} of a stage chunk", r.layers,
                       longest),
@@ -263,8 +282,8 @@ class Checker {
   }
 
   void sharding() {
-    if (p_.zero == 0) return;
-    const std::vector<int>& legal = p_.pp > 1 ? s_.stack.zero_with_pipeline : s_.stack.zero;
+    if (p_.zero == 0 && p_.dp == 1 && p_.cp == 1) return;  // nothing to shard over
+    const std::vector<int>& legal = legal_zero(s_.stack, p_.pp);
     if (contains(legal, p_.zero)) return;
     std::vector<std::string> near;
     for (const int zero : legal) near.push_back(fmt::format("zero {}", zero));
@@ -285,7 +304,8 @@ class Checker {
           nearest("ep", p_.ep, divisors(experts)));
     if (experts > 0 && int64_t{p_.dp} * p_.cp % p_.ep != 0)
       add("AT0134",
-          fmt::format("ep {} does not divide the {} ranks of dp · cp", p_.ep, p_.dp * p_.cp),
+          fmt::format("ep {} does not divide the {} ranks of dp · cp", p_.ep,
+                      int64_t{p_.dp} * p_.cp),
           nearest("ep", p_.ep, divisors(std::gcd<int64_t>(experts, int64_t{p_.dp} * p_.cp))));
     if (experts > 0 && p_.tp > 1 && !p_.sp)
       add("AT0133", "a mixture of experts with tp > 1 needs sequence parallelism", {"sp on"});
@@ -295,12 +315,12 @@ class Checker {
     const bool full = p_.recompute.mode == Recompute::Mode::full;
     if (options.distribute_saved_activations && (p_.tp == 1 || !full || p_.sp))
       add("AT0140",
-          "distribute-saved-activations needs tp > 1, full recomputation and no sequence parallelism",
+          "distribute-saved-activations needs tp > 1, full recomputation and no sequence "
+          "parallelism",
           {"drop --distribute-saved-activations"});
     if (options.tensor_overlap && !p_.sp)
       add("AT0141", "tp-comm-overlap needs sequence parallelism", {"sp on"});
-    if (options.offload_activations &&
-        (p_.pp > 1 || p_.recompute.mode != Recompute::Mode::none))
+    if (options.offload_activations && (p_.pp > 1 || p_.recompute.mode != Recompute::Mode::none))
       add("AT0142", "offloading of activations excludes a pipeline and recomputation",
           {"drop --offload-activations"});
   }
@@ -314,7 +334,7 @@ class Checker {
 
 ParallelPlan normalized(const Scenario& scenario, ParallelPlan plan) {
   if (plan.tp == 1) plan.sp = false;
-  if (plan.dp * plan.cp == 1) plan.zero = 0;
+  if (plan.dp == 1 && plan.cp == 1) plan.zero = 0;
   if (plan.recompute.mode == Recompute::Mode::selective &&
       scenario.workload.attention == engine::AttentionKind::flash)
     plan.recompute = {};
@@ -323,10 +343,17 @@ ParallelPlan normalized(const Scenario& scenario, ParallelPlan plan) {
       std::all_of(shares.begin(), shares.end(), [&](int s) { return s == shares.front(); }) &&
       int64_t{shares.front()} * plan.pp == scenario.model.layers)
     plan.layers_per_stage.clear();
-  if (plan.recompute.layers > 0 && plan.layers_per_stage.empty() &&
-      int64_t{plan.recompute.layers} * plan.pp * plan.vpp == scenario.model.layers)
+  if (plan.recompute.layers > 0 && plan.recompute.layers == longest_chunk(scenario, plan))
     plan.recompute.layers = 0;
   return plan;
+}
+
+const std::vector<int>& legal_zero(const Stack& stack, int pp) {
+  return pp > 1 && stack.pipeline_parallel ? stack.zero_with_pipeline : stack.zero;
+}
+
+bool can_interleave(const Stack& stack, int pp) {
+  return stack.interleaving && pp >= (stack.interleaving_needs_three_stages ? 3 : 2);
 }
 
 std::string_view first_axis_violation(const Scenario& scenario, const ParallelPlan& plan) {
@@ -414,16 +441,16 @@ std::vector<Violation> scenario_violations(const Scenario& scenario) {
   }
   if (std::find(stack.precisions.begin(), stack.precisions.end(), work.precision) ==
       stack.precisions.end())
-    found.push_back({"AT0130",
-                     fmt::format("the stack {} does not train in {}", stack.name,
-                                 name_of(work.precision)),
-                     names(stack.precisions)});
+    found.push_back(
+        {"AT0130",
+         fmt::format("the stack {} does not train in {}", stack.name, name_of(work.precision)),
+         names(stack.precisions)});
   if (std::find(stack.attention.begin(), stack.attention.end(), work.attention) ==
       stack.attention.end())
-    found.push_back({"AT0131",
-                     fmt::format("the stack {} has no {} attention", stack.name,
-                                 name_of(work.attention)),
-                     names(stack.attention)});
+    found.push_back(
+        {"AT0131",
+         fmt::format("the stack {} has no {} attention", stack.name, name_of(work.attention)),
+         names(stack.attention)});
   return found;
 }
 

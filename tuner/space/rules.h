@@ -14,12 +14,13 @@ namespace tuner {
 // Options of training frameworks that touch the rules and are no part of a plan.
 struct FrameworkOptions {
   bool distribute_saved_activations = false;
-  bool tensor_overlap = false;      // --tp-comm-overlap
+  bool tensor_overlap = false;  // --tp-comm-overlap
   bool offload_activations = false;
 };
 
-// The same plan with what has no effect switched off: SP at tp 1, selective recomputation under fused
-// attention, sharding over a single rank, full:N that covers every layer, equal layers_per_stage.
+// The same plan with what has no effect switched off: SP at tp 1, selective recomputation under
+// fused attention, sharding over a single rank, full:N that covers every layer, equal
+// layers_per_stage.
 engine::ParallelPlan normalized(const Scenario& scenario, engine::ParallelPlan plan);
 
 // Every rule the plan breaks, each with the nearest legal values; empty = legal.
@@ -27,15 +28,19 @@ std::vector<engine::Violation> violations(const Scenario& scenario,
                                           const engine::ParallelPlan& plan,
                                           const FrameworkOptions& options = {});
 
-// The quick tests of the generators. Each gives the code of the first broken rule of its kind, empty
-// when there is none: of tp and cp alone, of SP, of the micro-batches (the layers being legal).
+// The quick tests of the generators. Each gives the code of the first broken rule of its kind,
+// empty when there is none: of tp and cp alone, of SP, of the micro-batches (the layers being
+// legal).
 std::string_view first_axis_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
 std::string_view sp_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
 std::string_view micro_batch_violation(const Scenario& scenario, const engine::ParallelPlan& plan);
+// ZeRO stages of a stack for `pp` stages, and whether chunks can take turns on them.
+const std::vector<int>& legal_zero(const Stack& stack, int pp);
+bool can_interleave(const Stack& stack, int pp);
 bool layers_are_legal(const Scenario& scenario, const engine::ParallelPlan& plan);
 
-// Problems of the scenario itself, whatever the plan: precision, attention, sequence length, a model
-// that predictions do not cover.
+// Problems of the scenario itself, whatever the plan: precision, attention, sequence length, a
+// model that predictions do not cover.
 std::vector<engine::Violation> scenario_violations(const Scenario& scenario);
 
 }  // namespace tuner

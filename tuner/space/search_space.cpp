@@ -82,9 +82,7 @@ std::vector<LayerLayout> layer_layouts(const Stack& stack, int64_t model_layers,
     layouts.push_back({1, {}, layers / pp});
   else if (stack.uneven_stages && pp > 1)
     add_uneven(layouts, layers, pp);
-  const bool interleaves =
-      stack.interleaving && pp > (stack.interleaving_needs_three_stages ? 2 : 1);
-  for (int vpp = 2; interleaves && vpp <= (layers + pp - 1) / pp; ++vpp) {
+  for (int vpp = 2; can_interleave(stack, pp) && vpp <= (layers + pp - 1) / pp; ++vpp) {
     if (layers % (pp * vpp) == 0)
       layouts.push_back({vpp, {}, layers / (pp * vpp)});
     else if (stack.uneven_stages)
@@ -105,15 +103,17 @@ std::vector<LayerLayout> SearchSpace::allowed_layouts(int pp) const {
   const int layers = static_cast<int>(scenario_->model.layers);
   std::vector<LayerLayout> allowed;
   if (const auto& given = restrictions_.layers_per_stage; !given.empty()) {
-    if (static_cast<int>(given.size()) != pp) return allowed;
+    if (static_cast<int>(given.size()) != pp || (pp > 1 && !scenario_->stack.pipeline_parallel))
+      return allowed;
     ParallelPlan plan;
     plan.pp = pp;
     plan.layers_per_stage = given;
+    plan = normalized(*scenario_, plan);
     const int longest = *std::max_element(given.begin(), given.end());
-    for (int vpp = 1; vpp <= longest; ++vpp) {
+    for (int vpp = 1; vpp <= (can_interleave(scenario_->stack, pp) ? longest : 1); ++vpp) {
       plan.vpp = vpp;
       if (allows(restrictions_.vpp, vpp) && layers_are_legal(*scenario_, plan))
-        allowed.push_back({vpp, given, (longest + vpp - 1) / vpp});
+        allowed.push_back({vpp, plan.layers_per_stage, (longest + vpp - 1) / vpp});
     }
     return allowed;
   }
@@ -133,20 +133,28 @@ std::string_view SearchSpace::rejected_by(int tp, int cp) const {
 std::vector<Recompute> SearchSpace::recompute_choices(int chunk_layers) const {
   const Stack& stack = scenario_->stack;
   std::vector<Recompute> choices{{Recompute::Mode::none, 0}};
-  if (stack.selective_recompute &&
-      scenario_->workload.attention == engine::AttentionKind::unfused)
+  if (stack.selective_recompute && scenario_->workload.attention == engine::AttentionKind::unfused)
     choices.push_back({Recompute::Mode::selective, 0});
   choices.push_back({Recompute::Mode::full, 0});
   for (int layers = 1; stack.partial_recompute && layers < chunk_layers; ++layers)
     choices.push_back({Recompute::Mode::full, layers});
-  std::erase_if(choices, [&](const Recompute& r) { return !allows(restrictions_.recompute, r); });
+  const bool core_is_fused = scenario_->workload.attention == engine::AttentionKind::flash;
+  auto same = [&](const Recompute& asked, const Recompute& choice) {
+    if (asked.mode == Recompute::Mode::selective && core_is_fused) return choice == Recompute{};
+    if (asked.layers == chunk_layers) return choice == Recompute{Recompute::Mode::full, 0};
+    return asked == choice;
+  };
+  const auto& allowed = restrictions_.recompute;
+  std::erase_if(choices, [&](const Recompute& choice) {
+    return !allowed.empty() && std::none_of(allowed.begin(), allowed.end(),
+                                            [&](const auto& asked) { return same(asked, choice); });
+  });
   return choices;
 }
 
 std::vector<int> SearchSpace::zero_choices(int pp, int ranks) const {
-  const Stack& stack = scenario_->stack;
-  if (ranks == 1) return allows(restrictions_.zero, 0) ? std::vector{0} : std::vector<int>{};
-  std::vector<int> choices = pp > 1 ? stack.zero_with_pipeline : stack.zero;
+  if (ranks == 1) return {0};
+  std::vector<int> choices = legal_zero(scenario_->stack, pp);
   std::erase_if(choices, [&](int zero) { return !allows(restrictions_.zero, zero); });
   return choices;
 }
@@ -164,6 +172,35 @@ int64_t SearchSpace::plans_of(int pp, int ranks, const std::vector<LayerLayout>&
   for (const LayerLayout& layout : layouts)
     plans += static_cast<int64_t>(recompute_choices(layout.chunk_layers).size());
   return plans * static_cast<int64_t>(zero_choices(pp, ranks).size());
+}
+
+std::vector<int> SearchSpace::usable_gpu_counts() const {
+  const Interconnect& links = scenario_->cluster.interconnect;
+  const int64_t most = links.nic_bytes_per_second > 0 ? 1'000'000 : links.domain_gpus;
+  auto fits = [&](const std::vector<int>& allowed, int64_t degree) {
+    return degree <= most && allows(allowed, static_cast<int>(degree));
+  };
+  std::set<int64_t> axes, stages, replicas;  // tp · cp, pp, dp
+  const std::vector<int64_t> contexts = scenario_->stack.context_parallel
+                                            ? divisors(scenario_->workload.seq)
+                                            : std::vector<int64_t>{1};
+  for (const int64_t tp : divisors(scenario_->model.heads))
+    for (const int64_t cp : contexts)
+      if (tp * cp <= most && fits(restrictions_.tp, tp) && fits(restrictions_.cp, cp) &&
+          rejected_by(static_cast<int>(tp), static_cast<int>(cp)).empty())
+        axes.insert(tp * cp);
+  for (int pp = 1; pp <= scenario_->model.layers; ++pp)
+    if (fits(restrictions_.pp, pp) && !allowed_layouts(pp).empty()) stages.insert(pp);
+  for (const int64_t mbs : micro_batch_sizes_)
+    for (const int64_t dp : divisors(scenario_->workload.gbs / mbs))
+      if (fits(restrictions_.dp, dp)) replicas.insert(dp);
+
+  std::set<int> counts;
+  for (const int64_t axis : axes)
+    for (const int64_t pp : stages)
+      for (const int64_t dp : replicas)
+        if (axis * pp * dp <= most) counts.insert(static_cast<int>(axis * pp * dp));
+  return {counts.begin(), counts.end()};
 }
 
 std::vector<SearchSpace::Group> SearchSpace::groups(SpaceCounts& counts) const {
@@ -249,6 +286,7 @@ SpaceCounts SearchSpace::for_each(const Visitor& enter, const Visitor& visit) co
         for (const GridChoice& grid : group.grids) visit_grid(plan, grid, visit, counts);
       }
   }
+  std::erase_if(counts.rejected, [](const auto& rule) { return rule.second == 0; });
   counts.candidates = counts.legal;
   for (const auto& [code, count] : counts.rejected) counts.candidates += count;
   return counts;

@@ -13,19 +13,20 @@
 
 namespace tuner {
 
-// What the user allows; an empty list allows everything.
+// What the user allows; an empty list allows everything. A setting without effect (see normalized)
+// is as good as the one asked for: SP at tp 1, ZeRO 1 on a single rank.
 struct Restrictions {
-  std::vector<int> dp, tp, pp, vpp, cp, zero;
-  std::vector<int64_t> mbs;
-  std::vector<engine::Recompute> recompute;
-  std::optional<bool> sp;
-  std::vector<int> layers_per_stage;
+  std::vector<int> dp = {}, tp = {}, pp = {}, vpp = {}, cp = {}, zero = {};
+  std::vector<int64_t> mbs = {};
+  std::vector<engine::Recompute> recompute = {};
+  std::optional<bool> sp = {};
+  std::vector<int> layers_per_stage = {};
 
   bool operator==(const Restrictions&) const = default;
 };
 
 struct SpaceCounts {
-  int64_t candidates = 0;                   // legal + rejected
+  int64_t candidates = 0;  // legal + rejected
   int64_t legal = 0;
   std::map<std::string, int64_t> rejected;  // by code of the first rule that removed a plan
 };
@@ -46,10 +47,14 @@ class SearchSpace {
   SearchSpace(const Scenario& scenario, Restrictions restrictions);
 
   using Visitor = std::function<void(const engine::ParallelPlan&)>;
-  // Calls `enter` once for each (tp, cp, mbs, sp), with a plan that has only these set, then `visit`
-  // for each legal plan of that group. Returns how many plans there are and which rule removed which.
-  // Plans outside the restrictions are not counted.
+  // Calls `enter` once for each (tp, cp, mbs, sp), with a plan that has only these set, then
+  // `visit` for each legal plan of that group. Returns how many plans there are and which rule
+  // removed which. Plans outside the restrictions are not counted.
   SpaceCounts for_each(const Visitor& enter, const Visitor& visit) const;
+
+  // Numbers of GPUs, ascending, that the degrees of some plan multiply to, whatever the scenario's
+  // own number is; at most a million, and without a network what is linked.
+  std::vector<int> usable_gpu_counts() const;
 
  private:
   struct GridChoice {

@@ -71,7 +71,8 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& source) {
   CsvTable table;
   table.source_ = source;
   std::vector<std::vector<std::string>> list = records(text, source, table.lines_);
-  if (list.empty()) throw engine::InputError(source + ": empty; a header line with names is needed");
+  if (list.empty())
+    throw engine::InputError(source + ": empty; a header line with names is needed");
   table.header_ = std::move(list.front());
   list.erase(list.begin());
   table.lines_.erase(table.lines_.begin());

@@ -9,6 +9,7 @@
 #include "engine/base/errors.h"
 #include "tuner/model/cost_model.h"
 #include "tuner/validate/least_squares.h"
+#include "tuner/validate/statistics.h"
 
 namespace tuner {
 
@@ -126,7 +127,8 @@ class Problem {
         const auto found = column.find(entry);
         if (found == column.end()) continue;
         const ScopedRate saved = table_.entries()[entry];
-        table_.set_value(entry, from_free(table_, saved, to_free(table_, saved, saved.value) + kDifference));
+        table_.set_value(
+            entry, from_free(table_, saved, to_free(table_, saved, saved.value) + kDifference));
         slopes.emplace_back(found->second, (log_error(fit) - error) / kDifference);
         table_.set_value(entry, saved.value);
       }
@@ -174,18 +176,9 @@ RatesTable without_stack(RatesTable table, const std::string& stack) {
     if (table.entries()[i].scope == stack) {
       const int constant = table.entries()[i].constant;
       for (const ScopedRate& other : table.entries())
-        if (other.constant == constant && other.scope == "default")
-          table.set_value(i, other.value);
+        if (other.constant == constant && other.scope == "default") table.set_value(i, other.value);
     }
   return table;
-}
-
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
 }
 
 // The sigma whose 90 % interval covers 90 % of the rows left out.
@@ -202,8 +195,8 @@ void set_sigmas(RatesTable& table, const CrossValidation& cross) {
   for (const PredictedRow& row : cross.by_source)
     unknown.push_back(std::abs(std::log(row.predicted / row.row->measured)));
   const auto& names = RatesTable::constant_names();
-  const auto sigma = static_cast<int>(
-      std::find(names.begin(), names.end(), "residual_sigma") - names.begin());
+  const auto sigma =
+      static_cast<int>(std::find(names.begin(), names.end(), "residual_sigma") - names.begin());
   constexpr size_t kEnough = 8;  // rows from which a stack has its own
   for (size_t i = 0; i < table.entries().size(); ++i) {
     const ScopedRate& entry = table.entries()[i];
@@ -238,13 +231,6 @@ void predict_left_out(std::vector<PublishedRow>& rows, const RatesTable& start, 
   }
 }
 
-// Stable over platforms, unlike std::hash.
-unsigned fold_of(const std::string& shape, unsigned folds) {
-  unsigned hash = 2166136261u;
-  for (const char c : shape) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return hash % folds;
-}
-
 }  // namespace
 
 RatesTable fit_rates(const RatesTable& start, std::vector<const PublishedRow*> rows) {
@@ -276,8 +262,8 @@ FitAccount fit_and_validate(const RatesTable& start, std::vector<PublishedRow>& 
   }
   for (const auto& [source, stacks] : stacks_of_source) {
     predict_left_out(
-        rows, start, [&](const PublishedRow& row) { return row.source == source; },
-        *stacks.begin(), account.cross.by_source);
+        rows, start, [&](const PublishedRow& row) { return row.source == source; }, *stacks.begin(),
+        account.cross.by_source);
     report();
   }
   set_sigmas(account.table, account.cross);

@@ -1,5 +1,5 @@
-// Fit: finds the constants of the cost model from published step times, and how wrong they leave it on
-// rows that it has not seen.
+// Fit: finds the constants of the cost model from published step times, and how wrong they leave it
+// on rows that it has not seen.
 #pragma once
 #include <functional>
 #include <map>
@@ -13,10 +13,11 @@
 
 namespace tuner {
 
-// Least squares on log(predicted / measured), a soft absolute value beyond 6 %, every constant held by
-// a log-normal prior (logit-normal for shares). A source of n rows weighs √n: its rows share a cluster,
-// a software and often a run. Gauss–Newton with damping; no randomness, so the same rows give the same
-// digits. `rows` keep their scenarios; their rates are replaced by those of the fitted table.
+// Least squares on log(predicted / measured), a soft absolute value beyond 6 %, every constant held
+// by a log-normal prior (logit-normal for shares). A source of n rows weighs √n: its rows share a
+// cluster, a software and often a run. Gauss–Newton with damping; no randomness, so the same rows
+// give the same digits. `rows` keep their scenarios; their rates are replaced by those of the
+// fitted table.
 RatesTable fit_rates(const RatesTable& start, std::vector<const PublishedRow*> rows);
 
 // Errors on rows left out of the fit.
@@ -26,7 +27,7 @@ struct CrossValidation {
 };
 
 struct FitAccount {
-  RatesTable table;                      // fitted on all rows, with residual_sigma from the folds
+  RatesTable table;  // fitted on all rows, with residual_sigma from the folds
   std::vector<PredictedRow> in_sample;
   CrossValidation cross;
 };

@@ -159,8 +159,8 @@ class RowReader {
     } else {
       model.positions = needed("seq_len");
     }
-    out_.shape = fmt::format("{}x{}x{}x{}", model.layers, model.hidden, model.heads,
-                             model.ffn_hidden);
+    out_.shape =
+        fmt::format("{}x{}x{}x{}", model.layers, model.hidden, model.heads, model.ffn_hidden);
   }
 
   void read_machine() {
@@ -176,8 +176,8 @@ class RowReader {
     out_.scenario.stack = find_stack(known ? out_.stack : nearest_stack(out_.stack));
     const std::string& date = text("date");
     if (date.size() >= 7 && std::isdigit(static_cast<unsigned char>(date[0])))
-      out_.scenario.software_year = std::atof(date.substr(0, 4).c_str()) +
-                                    (std::atof(date.substr(5, 2).c_str()) - 0.5) / 12;
+      out_.scenario.software_year =
+          std::atof(date.substr(0, 4).c_str()) + (std::atof(date.substr(5, 2).c_str()) - 0.5) / 12;
   }
 
   // Memory tables leave the number of GPUs out where the degrees give it.
@@ -204,8 +204,8 @@ class RowReader {
     }
     const std::string& attention = text("attention_key");
     if (attention == "flash" || attention == "unfused") {
-      work.attention = attention == "flash" ? engine::AttentionKind::flash
-                                            : engine::AttentionKind::unfused;
+      work.attention =
+          attention == "flash" ? engine::AttentionKind::flash : engine::AttentionKind::unfused;
     } else {
       out_.assumed.push_back("attention_key");
       work.attention = out_.scenario.stack.default_attention();
@@ -234,8 +234,10 @@ class RowReader {
     if (plan.zero > 3) throw Skip{fmt::format("ZeRO stage {}", plan.zero)};
     // A global batch that is not stated: one micro-batch a stage, enough for memory.
     out_.scenario.workload.gbs = 0;
-    if (const auto gbs = integer("gbs"); gbs && *gbs >= 1) plan.gbs = *gbs;
-    else plan.gbs = 0;
+    if (const auto gbs = integer("gbs"); gbs && *gbs >= 1)
+      plan.gbs = *gbs;
+    else
+      plan.gbs = 0;
     open_choices(plan);
   }
 
@@ -270,8 +272,8 @@ class RowReader {
       ParallelPlan sized = plan;
       if (!batch_known) sized.gbs = mbs * plan.dp * plan.pp;
       if (sized.gbs % (mbs * sized.dp) != 0) continue;
-      add_interleaving(sized, open ? deepest_interleaving(sized)
-                                   : static_cast<int>(vpp.value_or(1)));
+      add_interleaving(sized,
+                       open ? deepest_interleaving(sized) : static_cast<int>(vpp.value_or(1)));
       if (!batch_known && out_.assumed.empty()) out_.assumed.push_back("gbs");
     }
     if (out_.plans.empty())
@@ -288,8 +290,7 @@ class RowReader {
       other.vpp = vpp;
       const bool layers = s.model.layers % (int64_t{plan.pp} * vpp) == 0 ||
                           (s.model.layers % plan.pp != 0 && !lighter_ends(plan.pp, vpp).empty());
-      if (s.stack.interleaving && layers && micro_batch_violation(s, other).empty())
-        return vpp;
+      if (s.stack.interleaving && layers && micro_batch_violation(s, other).empty()) return vpp;
     }
     return 1;
   }
@@ -361,8 +362,10 @@ std::string_view name_of(Metric metric) {
 
 PublishedRows read_published(const CsvTable& csv, const RatesTable& table) {
   std::vector<std::string> missing;
-  for (const char* name : {"id", "gpu_key", "stack_key", "layers", "hidden", "heads", "seq_len", "tp", "pp"})
-    if (!csv.has_column(name)) missing.push_back(fmt::format("{}: column {} is missing", csv.source(), name));
+  for (const char* name :
+       {"id", "gpu_key", "stack_key", "layers", "hidden", "heads", "seq_len", "tp", "pp"})
+    if (!csv.has_column(name))
+      missing.push_back(fmt::format("{}: column {} is missing", csv.source(), name));
   if (!missing.empty()) throw engine::InputError(missing);
   PublishedRows out;
   for (size_t row = 0; row < csv.rows(); ++row) {

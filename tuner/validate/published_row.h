@@ -43,9 +43,9 @@ struct PublishedRows {
 };
 
 // Reads the normalised columns of a table of training runs or of memory figures; a row with both
-// gives two. An empty cell takes the stack's default; a stack that is unknown takes the nearest by its
-// features. Only what the models do not cover is skipped, with the reason. Rates are resolved from
-// `table`. Throws InputError when the file lacks the columns, or a cell is no number.
+// gives two. An empty cell takes the stack's default; a stack that is unknown takes the nearest by
+// its features. Only what the models do not cover is skipped, with the reason. Rates are resolved
+// from `table`. Throws InputError when the file lacks the columns, or a cell is no number.
 PublishedRows read_published(const CsvTable& csv, const RatesTable& table);
 
 }  // namespace tuner

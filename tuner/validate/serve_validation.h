@@ -29,10 +29,17 @@ ErrorSummary summarize_serving(const std::vector<const PredictedServe*>& rows);
 // Summaries of rows with one metric and arrival: "latency_seconds, static".
 std::map<std::string, ErrorSummary> summarize_by_kind(const std::vector<PredictedServe>& rows);
 
-// Over groups of at least three different plans of one model, GPU type and count, lengths and stack:
-// each plan is offered with every batch measured, and the one with the highest throughput under a
-// latency that half of them meet is picked.
-RankingSummary rank_serving(const std::vector<PredictedServe>& rows);
+// Over groups of at least three configurations (plan and batch) of one model, GPU, lengths, formats,
+// stack and source. The pick is the one with the highest predicted throughput a GPU of those whose
+// predicted latency is within the budget, the median of the measured latencies.
+struct ServeRanking {
+  int groups = 0;
+  double mean_spearman = 0;  // of the throughputs
+  // What the pick lacks in measured throughput against the best one within the budget; a pick that
+  // misses the budget counts by how much it is late.
+  double mean_regret = 0, median_regret = 0;
+};
+ServeRanking rank_serving(const std::vector<PredictedServe>& rows);
 
 // How memory was judged.
 struct FitSummary {

@@ -12,6 +12,7 @@
 #include "engine/base/json_reader.h"
 #include "tuner/model/cost_model.h"
 #include "tuner/model/memory_model.h"
+#include "tuner/validate/statistics.h"
 
 namespace tuner {
 
@@ -19,13 +20,6 @@ using engine::Json;
 using engine::ParallelPlan;
 
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // Allocated bytes of a framework know nothing of the context and the libraries.
 double allocator_bytes(const engine::StageMemory& stage, bool without_runtime) {
@@ -47,33 +41,6 @@ PredictedRow predict_memory(const PublishedRow& row) {
   return result;
 }
 
-std::vector<double> ranks(const std::vector<double>& values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
-  std::vector<double> rank(values.size());
-  for (size_t i = 0; i < order.size();) {
-    size_t end = i;
-    while (end < order.size() && values[order[end]] == values[order[i]]) ++end;
-    for (size_t j = i; j < end; ++j)
-      rank[order[j]] = (static_cast<double>(i) + static_cast<double>(end) - 1) / 2;
-    i = end;
-  }
-  return rank;
-}
-
-double spearman(const std::vector<double>& a, const std::vector<double>& b) {
-  const std::vector<double> ra = ranks(a), rb = ranks(b);
-  const double mean = (static_cast<double>(a.size()) - 1) / 2;
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += (ra[i] - mean) * (rb[i] - mean);
-    aa += (ra[i] - mean) * (ra[i] - mean);
-    bb += (rb[i] - mean) * (rb[i] - mean);
-  }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
-}
-
 struct Timed {
   double measured = 0, predicted = 0;
   int repeats = 0;
@@ -87,8 +54,10 @@ std::string group_key(const PublishedRow& row) {
 }
 
 Json summary_json(const ErrorSummary& s) {
-  return {{"n", s.n},           {"mape", s.mape},
-          {"median", s.median}, {"bias", s.bias},
+  return {{"n", s.n},
+          {"mape", s.mape},
+          {"median", s.median},
+          {"bias", s.bias},
           {"coverage_90", s.coverage_90}};
 }
 
@@ -127,8 +96,7 @@ PredictedRow predict_row(const PublishedRow& row) {
     best.predicted = seconds;
     best.plan = plan;
   }
-  const engine::Interval interval =
-      interval_of(best.predicted, row.scenario.rates.residual_sigma);
+  const engine::Interval interval = interval_of(best.predicted, row.scenario.rates.residual_sigma);
   best.low = interval.low;
   best.high = interval.high;
   return best;
@@ -204,20 +172,20 @@ Json validation_to_json(const Validation& v) {
   for (const SkippedRow& row : v.read.skipped)
     skipped.push_back({{"id", row.id}, {"reason", row.reason}});
   const RankingSummary ranking = rank_groups(v.predicted);
-  return {{"schema", "autotune.validate/1"},
-          {"rows", std::move(rows)},
-          {"summary",
-           {{"all", summary_json(summarize(all))},
-            {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.source; })},
-            {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.gpu; })},
-            {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.stack; })},
-            {"by_metric",
-             summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })}}},
-          {"ranking",
-           {{"groups", ranking.groups},
-            {"mean_spearman", ranking.mean_spearman},
-            {"mean_regret", ranking.mean_regret}}},
-          {"skipped", std::move(skipped)}};
+  return {
+      {"schema", "autotune.validate/1"},
+      {"rows", std::move(rows)},
+      {"summary",
+       {{"all", summary_json(summarize(all))},
+        {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.source; })},
+        {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.gpu; })},
+        {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.stack; })},
+        {"by_metric", summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })}}},
+      {"ranking",
+       {{"groups", ranking.groups},
+        {"mean_spearman", ranking.mean_spearman},
+        {"mean_regret", ranking.mean_regret}}},
+      {"skipped", std::move(skipped)}};
 }
 
 }  // namespace tuner

@@ -12,7 +12,7 @@ namespace tuner {
 struct PredictedRow {
   const PublishedRow* row = nullptr;
   double predicted = 0;
-  double low = 0, high = 0;  // 90 % interval
+  double low = 0, high = 0;   // 90 % interval
   engine::ParallelPlan plan;  // the one that counted, where the row leaves some open
 
   double error() const { return predicted / row->measured - 1; }

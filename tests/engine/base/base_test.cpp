@@ -47,7 +47,8 @@ TEST(Json, HostileTextsAreRefusedWithOneSentence) {
 }
 
 TEST(Json, PythonsNonFiniteNumbersReadAsNull) {
-  const Json json = parse_json(R"({"a": [0.0, Infinity, -Infinity], "b": NaN, "c": "NaN \" NaN"})", "f");
+  const Json json =
+      parse_json(R"({"a": [0.0, Infinity, -Infinity], "b": NaN, "c": "NaN \" NaN"})", "f");
   EXPECT_TRUE(json["a"][1].is_null());
   EXPECT_TRUE(json["a"][2].is_null());
   EXPECT_TRUE(json["b"].is_null());

@@ -12,7 +12,7 @@ namespace engine {
 namespace {
 
 struct Simulated {
-  int64_t length = 0;                 // with forward = 1 and backward = 2 a chunk
+  int64_t length = 0;                   // with forward = 1 and backward = 2 a chunk
   std::vector<int64_t> most_in_flight;  // by stage
   bool finished = false;
 };
@@ -71,8 +71,7 @@ TEST(Schedule, EveryShapeFinishesAndHoldsWhatItClaims) {
         const Simulated result = play(shape);
         ASSERT_TRUE(result.finished) << stages << " " << chunks << " " << micro_batches;
         for (int stage = 0; stage < stages; ++stage)
-          ASSERT_EQ(result.most_in_flight[static_cast<size_t>(stage)],
-                    most_in_flight(shape, stage))
+          ASSERT_EQ(result.most_in_flight[static_cast<size_t>(stage)], most_in_flight(shape, stage))
               << stages << " " << chunks << " " << micro_batches << " stage " << stage;
         ++shapes;
       }
@@ -114,8 +113,28 @@ TEST(Schedule, FewerMicroBatchesThanStagesCannotInterleave) {
 
 TEST(Schedule, GroupLeavesNoStallingRemainder) {
   EXPECT_EQ(interleave_group({4, 2, 8}), 4);
-  EXPECT_EQ(interleave_group({4, 2, 6}), 6);   // 6 mod 4 = 2 would stall, and so would 6 mod 5
-  EXPECT_EQ(interleave_group({4, 2, 9}), 5);   // 9 mod 5 = 4
+  EXPECT_EQ(interleave_group({4, 2, 6}), 6);  // 6 mod 4 = 2 would stall, and so would 6 mod 5
+  EXPECT_EQ(interleave_group({4, 2, 9}), 5);  // 9 mod 5 = 4
+}
+
+// A shorter step of the same pipeline begins alike, holds as much, and leaves the same rest.
+TEST(Schedule, AShortenedStepRepeatsTheLongOne) {
+  for (const PipelineShape& shape :
+       {PipelineShape{4, 1, 1000}, PipelineShape{4, 2, 1000}, PipelineShape{4, 3, 1003},
+        PipelineShape{8, 2, 997}, PipelineShape{3, 4, 7}, PipelineShape{16, 2, 10'007}}) {
+    const PipelineShape shorter = shortened(shape, 3);
+    EXPECT_LE(shorter.micro_batches, shape.micro_batches);
+    EXPECT_LE(shorter.micro_batches, 4 * std::max<int64_t>(shape.stages, interleave_group(shape)));
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      EXPECT_EQ(most_in_flight(shorter, stage), most_in_flight(shape, stage));
+      const auto begin = make_schedule(shorter, stage), whole = make_schedule(shape, stage);
+      const auto last = begin.size() / 2;
+      EXPECT_TRUE(std::equal(begin.begin(), begin.begin() + static_cast<std::ptrdiff_t>(last),
+                             whole.begin()));
+    }
+  }
+  EXPECT_EQ(shortened({4, 2, 8}, 3).micro_batches, 8);
+  EXPECT_EQ(shortened({4, 2, 3}, 3).micro_batches, 3);
 }
 
 }  // namespace

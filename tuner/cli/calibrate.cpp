@@ -1,0 +1,113 @@
+// autotune calibrate --from: fits the constants of the cost model to published runs.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/errors.h"
+#include "engine/base/json_reader.h"
+#include "tuner/cli/commands.h"
+#include "tuner/cli/output.h"
+#include "tuner/model/data_files.h"
+#include "tuner/validate/fit.h"
+
+namespace tuner {
+namespace {
+
+std::string errors_line(const std::string& name, const std::vector<PredictedRow>& rows) {
+  const ErrorSummary s = summarize_sources_alike(rows);
+  return fmt::format("  {:<34} mean {:>5.1f} %   median {:>5.1f} %\n", name, 100 * s.mape,
+                     100 * s.median);
+}
+
+// Written beside, then renamed: the file is the old one or the new one, never a part.
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  const std::filesystem::path part = path.string() + ".part";
+  std::ofstream file(part, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) std::filesystem::rename(part, path, error);
+  if (!file || error) {
+    std::filesystem::remove(part, error);
+    throw engine::Error(
+        engine::ExitCode::storage,
+        fmt::format("{}: cannot be written; check its folder and the space left", path.string()));
+  }
+}
+
+// One constant a line, so that changes can be read.
+std::string document(const nlohmann::json& json) {
+  std::string text = "{\n";
+  for (const auto& [key, value] : json.items()) {
+    if (key == "constants" || key == "fit") continue;
+    text += fmt::format("  \"{}\": {},\n", key, value.dump());
+  }
+  text += "  \"constants\": {\n";
+  std::string lines;
+  for (const auto& [key, value] : json.at("constants").items())
+    lines += fmt::format("{}    \"{}\": {}", lines.empty() ? "" : ",\n", key, value.dump());
+  return text + lines + "\n  },\n  \"fit\": " + json.at("fit").dump(2) + "\n}\n";
+}
+
+int run_calibrate(const Arguments& arguments) {
+  const std::string from = arguments.text("--from").value();
+  const CsvTable csv = CsvTable::parse(engine::read_text_file(from), from);
+  RatesTable start = RatesTable::load();
+  start.reset_to_priors();
+  PublishedRows published = read_published(csv, start);
+  std::erase_if(published.rows,
+                [](const PublishedRow& row) { return row.metric != Metric::step_seconds; });
+  constexpr size_t kFewest = 3;
+  if (published.rows.size() < kFewest)
+    throw engine::InputError(
+        fmt::format("{}: {} rows can be predicted; a fit needs at least {} with step_time_s", from,
+                    published.rows.size(), kFewest));
+  const FitAccount account = fit_and_validate(start, published.rows, [](int done, int total) {
+    print_message(fmt::format("fit {} of {}\n", done, total));
+  });
+  const std::string output =
+      arguments.text("--output")
+          .value_or(
+              (std::filesystem::path(user_data_folder()) / "profiles" / "rates.json").string());
+  const nlohmann::json fit = fit_to_json(account, "autotune calibrate --from " + from);
+  write_file(output, document(account.table.to_json(fit)));
+  print_result(fmt::format("Fitted {} rows; errors with every source weighted alike:\n",
+                           account.in_sample.size()) +
+               errors_line("on the rows of the fit", account.in_sample) +
+               errors_line("on model shapes left out", account.cross.by_shape) +
+               errors_line("on sources left out, stack unknown", account.cross.by_source) +
+               fmt::format("Written to {}\n", output));
+  return 0;
+}
+
+}  // namespace
+
+Command calibrate_command() {
+  return {
+      .words = "calibrate",
+      .summary = "Fit the constants of the cost model to published or own runs",
+      .description =
+          "Starts from the priors in profiles/rates.json and writes the file again with the "
+          "fitted values, the rows and the errors on rows left out (whole model shapes, whole "
+          "sources). The same rows give the same digits. A file in your own data folder is used "
+          "instead of the built-in one from then on.",
+      .examples = {{"calibrate --from runs.csv", "Fit to your own runs"},
+                   {"calibrate --from tests/data/published_train.csv --output profiles/rates.json",
+                    "Repeat the fit of the built-in constants"}},
+      .options = {{.name = "--from",
+                   .kind = ValueKind::text,
+                   .placeholder = "FILE",
+                   .help = "A CSV table of training runs, as for validate train",
+                   .required = true},
+                  {.name = "--output",
+                   .kind = ValueKind::text,
+                   .placeholder = "FILE",
+                   .help = "Where to write the constants",
+                   .default_text = "your data folder"}},
+      .run = run_calibrate};
+}
+
+}  // namespace tuner
