@@ -147,9 +147,11 @@ double mean_context(const ServeWorkload& work) {
 void predict_batch(const ServeModel& model, double sequences, ServePrediction& out) {
   const ServeWorkload& work = model.scenario().workload;
   const double stages = model.plan().pp;
-  const double micro_batches = std::min(stages, sequences);
+  const double micro_batches =
+      model.scenario().stack.micro_batches ? std::min(stages, sequences) : 1;
   const double each = sequences / micro_batches;
   const auto input = static_cast<double>(work.input);
+  // The first micro-batch passes all stages, the others follow one stage apart.
   out.prefill.add(model.iteration({0, 0, each, input}), (micro_batches + stages - 1) / stages);
   out.decode.add(model.iteration({each, mean_context(work), 0, 0}), output_steps(work));
   out.ttft_seconds = out.prefill.total();
@@ -168,6 +170,28 @@ void break_down(const ServeModel& model, ServePrediction& out) {
   out.waiting_seconds = out.ttft_seconds - out.prefill.total();
   const ServeParts other = step(model, std::max(1.0, out.running), mean_context(work), 0);
   out.decode.add(other, (out.latency_seconds - out.ttft_seconds) / other.total());
+}
+
+double most_in_flight(const ServeModel& model) {
+  const double room = std::max(1.0, model.most_sequences());
+  return std::min(room, static_cast<double>(model.plan().batch));
+}
+
+// A batch that arrives together and of which not all sequences have room: the others follow as it
+// becomes free.
+void predict_batch_in_turns(const ServeModel& model, ServePrediction& out) {
+  const int sequences = static_cast<int>(model.plan().batch);
+  const Simulation simulation =
+      simulate_closed_loop(model, most_in_flight(model), sequences, sequences);
+  const double steps = std::max(1.0, output_steps(model.scenario().workload));
+  for (const SimulatedRequest& request : simulation.requests) {
+    out.latency_seconds = std::max(out.latency_seconds, request.finish);
+    out.ttft_seconds += request.first_token / sequences;
+    out.tpot_seconds += (request.finish - request.first_token) / steps / sequences;
+  }
+  out.running = simulation.mean_running;
+  out.requests_per_second = model.plan().replicas * sequences / out.latency_seconds;
+  break_down(model, out);
 }
 
 // Means and percentiles of the requests after the first `skipped`, as a client sees them.
@@ -191,11 +215,6 @@ void predict_simulated(const ServeModel& model, const Simulation& simulation, si
   out.tpot = percentiles(std::move(tpot));
   out.running = simulation.mean_running;
   break_down(model, out);
-}
-
-double most_in_flight(const ServeModel& model) {
-  const double room = std::max(1.0, model.most_sequences());
-  return std::min(room, static_cast<double>(model.plan().batch));
 }
 
 void predict_closed_loop(const ServeModel& model, ServePrediction& out) {
@@ -311,7 +330,12 @@ ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& 
   ServePrediction out;
   switch (arrival) {
     case Arrival::isolated: predict_batch(model, 1, out); break;
-    case Arrival::static_batch: predict_batch(model, static_cast<double>(plan.batch), out); break;
+    case Arrival::static_batch:
+      if (model.runs_whole_batch() || model.most_sequences() >= static_cast<double>(plan.batch))
+        predict_batch(model, static_cast<double>(plan.batch), out);
+      else
+        predict_batch_in_turns(model, out);
+      break;
     case Arrival::closed_loop: predict_closed_loop(model, out); break;
     case Arrival::poisson: predict_poisson(model, out); break;
     case Arrival::saturated: predict_saturated(model, out); break;
@@ -322,13 +346,12 @@ ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& 
   out.limit = ServeParts(out.prefill).add(out.decode, 1).largest();
   add_intervals(model, out);
 
-  const bool whole_batch = arrival == Arrival::static_batch;
-  const double held = whole_batch                     ? static_cast<double>(plan.batch)
-                      : arrival == Arrival::isolated ? 1
-                                                     : most_in_flight(model);
+  const double held = arrival == Arrival::isolated ? 1
+                      : model.runs_whole_batch()   ? static_cast<double>(plan.batch)
+                                                   : most_in_flight(model);
   out.memory = model.memory(held);
-  out.fits = model.fits(out.memory) &&
-             (!scenario.stack.in_flight || whole_batch || model.most_sequences() >= 1);
+  out.fits = out.memory.peak_bytes() <= out.memory.capacity_bytes &&
+             (model.runs_whole_batch() || model.most_sequences() >= 1);
   return out;
 }
 

@@ -68,9 +68,9 @@ void ServeModel::size_layer() {
   const double layers = std::ceil(static_cast<double>(model.layers) / plan_.pp);
   kv_token_bytes_ = kv_layer_bytes_ * layers;
 
-  const double group = static_cast<double>(model.heads) / static_cast<double>(model.kv_heads);
-  if (group > 1 && group <= scenario_->stack.current().ungrouped_heads) {
-    const double again = rates_->cache_reread_factor * group * memory_rate_ *
+  const int64_t group = model.heads / model.kv_heads;
+  if (!scenario_->stack.current().reads_kv_once(group)) {
+    const double again = rates_->cache_reread_factor * static_cast<double>(group) * memory_rate_ *
                          rates_->kv_bandwidth_share / rates_->cache_bytes_per_second;
     reread_ = std::pow(1 + std::pow(again, 6), 1.0 / 6);
   }
@@ -128,30 +128,47 @@ ServeParts ServeModel::iteration(const Iteration& work) const {
   return parts;
 }
 
+bool ServeModel::runs_whole_batch() const {
+  const ServeStack& stack = scenario_->stack;
+  return !stack.in_flight ||
+         (stack.current().static_engine && scenario_->workload.arrival == Arrival::static_batch);
+}
+
 double ServeModel::activation_bytes(double sequences) const {
   const engine::ModelSpec& model = scenario_->model;
   const ServeStack& stack = scenario_->stack;
-  const ServeWorkload& work = scenario_->workload;
-  double tokens = sequences * static_cast<double>(work.input);
-  if (stack.in_flight && work.arrival != Arrival::static_batch)
-    tokens = std::min(tokens, static_cast<double>(std::max(stack.prompt_tokens, work.input)));
+  const auto input = static_cast<double>(scenario_->workload.input);
+  double tokens = sequences * input;
+  if (!runs_whole_batch())
+    tokens = std::min(tokens, std::max(static_cast<double>(stack.prompt_tokens), input));
   const double width =
       6 * static_cast<double>(model.hidden) +
       static_cast<double>((model.gated_mlp ? 3 : 2) * model.ffn_hidden + model.q_width() +
                           2 * model.kv_width()) /
           plan_.tp;
+  constexpr double kSampledRows = 256;  // whose logits are live at a time, in-flight batching
+  const double rows = runs_whole_batch() ? sequences : std::min(sequences, kSampledRows);
   return stack.activation_copies * tokens * width +
-         stack.logit_bytes * sequences * static_cast<double>(model.vocab);
+         stack.logit_bytes * rows * static_cast<double>(model.vocab);
+}
+
+double ServeModel::weight_bytes() const {
+  return layer_bytes_ * std::ceil(static_cast<double>(scenario_->model.layers) / plan_.pp) +
+         end_bytes_;
+}
+
+double ServeModel::runtime_bytes() const {
+  const ServeStack& stack = scenario_->stack;
+  return stack.base_bytes + stack.peer_bytes * (plan_.tp * plan_.pp - 1);
 }
 
 double ServeModel::kv_token_capacity() const {
   const ServeStack& stack = scenario_->stack;
   const double total = scenario_->cluster.device.memory_bytes;
-  const double layers = std::ceil(static_cast<double>(scenario_->model.layers) / plan_.pp);
-  const double weights = layer_bytes_ * layers + end_bytes_;
-  const double left = stack.share_of_free
-                          ? stack.memory_share * (total - weights - stack.base_bytes)
-                          : stack.memory_share * total - weights - stack.base_bytes;
+  const double free = total - weight_bytes() - runtime_bytes();
+  const double share = stack.share_of_free ? stack.memory_share * free
+                                           : free - (1 - stack.memory_share) * total;
+  const double left = std::min(share, free - activation_bytes(static_cast<double>(plan_.batch)));
   return std::max(0.0, left / kv_token_bytes_);
 }
 
@@ -163,18 +180,13 @@ double ServeModel::most_sequences() const {
 
 ServeMemory ServeModel::memory(double sequences) const {
   const ServeWorkload& work = scenario_->workload;
-  const double layers = std::ceil(static_cast<double>(scenario_->model.layers) / plan_.pp);
   ServeMemory memory;
-  memory.weight_bytes = layer_bytes_ * layers + end_bytes_;
+  memory.weight_bytes = weight_bytes();
   memory.kv_bytes = sequences * static_cast<double>(work.input + work.output) * kv_token_bytes_;
   memory.activation_bytes = activation_bytes(sequences);
-  memory.runtime_bytes = scenario_->stack.base_bytes;
+  memory.runtime_bytes = runtime_bytes();
   memory.capacity_bytes = scenario_->cluster.device.memory_bytes;
   return memory;
-}
-
-bool ServeModel::fits(const ServeMemory& memory) const {
-  return memory.peak_bytes() <= memory.capacity_bytes;
 }
 
 }  // namespace tuner

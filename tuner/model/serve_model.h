@@ -72,9 +72,11 @@ class ServeModel {
   // Sequences of the workload's length that run at once: by the stack's limit and the KV cache.
   double most_sequences() const;
 
+  // Whether the workload is one batch that is held as a whole. Else more sequences than the KV cache
+  // has room for wait for their turn.
+  bool runs_whole_batch() const;
   // With `sequences` at the full length of the workload.
   ServeMemory memory(double sequences) const;
-  bool fits(const ServeMemory& memory) const;
 
   const ServeScenario& scenario() const { return *scenario_; }
   const ServePlan& plan() const { return plan_; }
@@ -83,6 +85,8 @@ class ServeModel {
  private:
   void size_layer();
   double activation_bytes(double sequences) const;
+  double weight_bytes() const;
+  double runtime_bytes() const;
 
   const ServeScenario* scenario_;
   ServePlan plan_;

@@ -48,6 +48,7 @@ std::vector<ServeFormat> formats(ObjectReader& object, const std::string& key) {
 
 void read_memory(ObjectReader memory, ServeStack& stack) {
   stack.base_bytes = memory.number("base_bytes", {0, 1e12});
+  stack.peer_bytes = memory.number("peer_bytes", {0, 1e11});
   stack.memory_share = memory.number("share", {0.1, 1});
   stack.share_of_free = memory.flag("share_of_free");
   stack.logit_bytes = memory.number("logit_bytes", {0, 64});
@@ -57,6 +58,12 @@ void read_memory(ObjectReader memory, ServeStack& stack) {
 }
 
 }  // namespace
+
+bool ServeRelease::reads_kv_once(int64_t query_heads_per_kv_head) const {
+  return grouped_attention || query_heads_per_kv_head == 1 ||
+         std::find(grouped_heads.begin(), grouped_heads.end(), query_heads_per_kv_head) !=
+             grouped_heads.end();
+}
 
 ServeStack serve_stack_from_json(const Json& json, const std::string& source) {
   engine::Problems problems(source);
@@ -71,7 +78,9 @@ ServeStack serve_stack_from_json(const Json& json, const std::string& source) {
     ServeRelease release;
     release.name = object.text("name");
     release.versions = texts(object, "versions");
-    release.ungrouped_heads = object.number("ungrouped_heads", {0, 1e6}, 0);
+    release.grouped_attention = object.flag("grouped_attention", true);
+    release.grouped_heads = object.integers("grouped_heads", {1, 1024});
+    release.static_engine = object.flag("static_engine", false);
     release.waves = object.number("waves", {1, 1e6}, 10);
     object.finish();
     stack.releases.push_back(std::move(release));
@@ -80,6 +89,7 @@ ServeStack serve_stack_from_json(const Json& json, const std::string& source) {
   stack.release = stack.releases.empty() ? 0 : stack.releases.size() - 1;
   stack.in_flight = file.flag("in_flight");
   stack.pipeline = file.flag("pipeline");
+  stack.micro_batches = file.flag("micro_batches");
   stack.divisible_vocab = file.flag("divisible_vocab");
   stack.prompt_tokens = file.integer("prompt_tokens", {1, int64_t{1} << 40});
   stack.sequences = file.integer("sequences", {1, int64_t{1} << 40});

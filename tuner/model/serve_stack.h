@@ -16,11 +16,16 @@ namespace tuner {
 struct ServeRelease {
   std::string name;                   // "2024"
   std::vector<std::string> versions;  // beginnings of the version texts of published runs
-  // Models with up to so many query heads a KV head have attention computed head by head, which
-  // reads the KV cache anew for each of them; 0 = kernels share the cache among grouped heads.
-  double ungrouped_heads = 0;
+  // Whether attention of generated tokens reads a KV head once for all its query heads; else only
+  // where their number is among `grouped_heads`.
+  bool grouped_attention = true;
+  std::vector<int64_t> grouped_heads;
+  // A static batch is a mode of its own, which holds all sequences from the beginning.
+  bool static_engine = false;
   // Requests a client sends one after another in the published runs, which do not state it.
   double waves = 10;
+
+  bool reads_kv_once(int64_t query_heads_per_kv_head) const;
 };
 
 struct ServeStack {
@@ -31,8 +36,9 @@ struct ServeStack {
   std::vector<ServeRelease> releases;
   size_t release = 0;  // of them, the one that is predicted
 
-  bool in_flight = true;      // sequences join and leave the running batch
+  bool in_flight = true;  // sequences join and leave the running batch
   bool pipeline = true;       // pipeline parallelism is offered
+  bool micro_batches = false;  // splits a static batch over the pipeline stages
   bool divisible_vocab = false;  // the vocabulary must divide by tp
   int64_t prompt_tokens = 0;  // of one iteration at most, in-flight batching
   int64_t sequences = 0;      // in flight at most
@@ -42,6 +48,7 @@ struct ServeStack {
   // Memory of a GPU: context, libraries and buffers; the share that the software uses; of the rest
   // after the weights only, or of the whole.
   double base_bytes = 0;
+  double peer_bytes = 0;  // buffers for each other GPU of a replica
   double memory_share = 0.9;
   bool share_of_free = false;
   double logit_bytes = 8;     // an element of the logits of a static batch

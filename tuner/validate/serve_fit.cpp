@@ -20,7 +20,17 @@ namespace {
 constexpr unsigned kFolds = 8;
 
 std::string group_of(const ServeRow& row) {
-  return row.source + "|" + row.model + "|" + row.gpu;
+  return row.scenario.stack.release_scope() + "|" + row.source + "|" + row.model + "|" + row.gpu;
+}
+
+// The fold of every group. The groups of one release are dealt out in turn, so that no fold takes
+// all of them where there are several.
+std::map<std::string, unsigned> folds_of_groups(const std::vector<ServeRow>& rows) {
+  std::map<std::string, unsigned> folds;
+  for (const ServeRow& row : rows) folds[group_of(row)] = 0;
+  unsigned next = 0;
+  for (auto& [group, fold] : folds) fold = next++ % kFolds;
+  return folds;
 }
 
 // What a row tells the fit: latency, or throughput where no latency is known; the time to first token
@@ -194,10 +204,9 @@ ServeFitAccount fit_and_validate_serving(
 
   // Fits without a part of the rows begin where the fit of all ended: the minimum does not depend on
   // the beginning.
+  const std::map<std::string, unsigned> folds = folds_of_groups(rows);
   for (unsigned fold = 0; fold < kFolds; ++fold) {
-    const auto left_out = [&](const ServeRow& row) {
-      return fold_of(group_of(row), kFolds) == fold;
-    };
+    const auto left_out = [&](const ServeRow& row) { return folds.at(group_of(row)) == fold; };
     ServeRatesTable table = account.table;
     runs.fit(table, [&](const ServeRow& row) { return !left_out(row); }, kMoreIterations);
     for (const ServeRow& row : rows)

@@ -229,11 +229,17 @@ class RowReader {
     const auto ttft = seconds("ttft_ms"), tpot = seconds("tpot_ms");
     const ServeWorkload& work = out_.scenario.workload;
     if (!latency && ttft && tpot) latency = *ttft + static_cast<double>(work.output - 1) * *tpot;
+    out_.counts_input = text("tokens_per_s_kind") == "input+output";
+    // A static batch starts and ends together: its throughput is its latency.
+    const auto tokens = csv_.number(row_, "tokens_per_s_per_gpu");
+    if (!latency && tokens && *tokens > 0 && work.arrival == Arrival::static_batch)
+      latency = static_cast<double>(out_.plan.batch) *
+                static_cast<double>(work.output + (out_.counts_input ? work.input : 0)) /
+                (*tokens * out_.plan.gpus());
     add(ServeMetric::latency_seconds, latency);
     add(ServeMetric::ttft_seconds, ttft);
     add(ServeMetric::tpot_seconds, tpot);
-    out_.counts_input = text("tokens_per_s_kind") == "input+output";
-    add(ServeMetric::tokens_per_second_per_gpu, csv_.number(row_, "tokens_per_s_per_gpu"));
+    add(ServeMetric::tokens_per_second_per_gpu, tokens);
     if (out_.measured.empty()) throw Skip{"nothing was measured"};
     out_.measured.emplace_back(ServeMetric::fits, 1);
   }
