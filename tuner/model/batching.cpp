@@ -350,6 +350,7 @@ ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& 
                       : model.runs_whole_batch()   ? static_cast<double>(plan.batch)
                                                    : most_in_flight(model);
   out.memory = model.memory(held);
+  out.kv_token_capacity = model.kv_token_capacity();
   out.fits = out.memory.peak_bytes() <= out.memory.capacity_bytes &&
              (model.runs_whole_batch() || model.most_sequences() >= 1);
   return out;

@@ -34,6 +34,7 @@ struct ServePrediction {
   ServePart limit = ServePart::weights;  // the part in which most time goes
 
   ServeMemory memory;
+  double kv_token_capacity = 0;  // of a replica
   bool fits = false;
 };
 

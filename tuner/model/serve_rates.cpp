@@ -57,8 +57,8 @@ std::span<const std::string_view> field_names() {
   return names;
 }
 
-// A ring pays a latency at each of its steps; between nodes a longer one.
-constexpr double kRingStepSeconds = 2e-6, kNetworkSeconds = 20e-6;
+// A ring pays a latency at each of its steps; every doubling of the nodes costs a longer one.
+constexpr double kRingStepSeconds = 2e-6, kNetworkSeconds = 60e-6;
 
 }  // namespace
 
@@ -114,8 +114,8 @@ ReduceCurve ReduceCurves::curve(const Interconnect& link, const DeviceSpec& devi
   if (device.is_cpu() || ranks <= link.domain_gpus) return curve;
   // Over several nodes: the ring is as fast as the network of a node, whose cards work together.
   const double hops = std::log2(static_cast<double>(ranks) / inside);
-  const double start = curve.ring_seconds + 2 * kNetworkSeconds * hops;
-  const double rate = std::min(curve.ring_bytes_per_second, 0.4 * link.nic_bytes_per_second);
+  const double start = kNetworkSeconds * hops;
+  const double rate = std::min(curve.ring_bytes_per_second, 0.375 * link.nic_bytes_per_second);
   return {start, rate, start, rate};
 }
 
