@@ -9,8 +9,12 @@ namespace tuner {
 Command train_command();
 Command estimate_train_command();
 Command check_train_command();
+Command infer_command();
+Command estimate_infer_command();
+Command check_infer_command();
 Command report_command();
 Command validate_train_command();
+Command validate_infer_command();
 Command calibrate_command();
 std::vector<Command> runs_commands();
 Command models_command();

@@ -50,7 +50,8 @@ class Replica {
   // Runs until a request ends or the time `next` of the next arrival has come; how many ended.
   int advance(double next) {
     const double room = std::min(most_ - running_, together_);
-    const auto prompts = std::min<size_t>(waiting_.size(), static_cast<size_t>(std::max(0.0, room)));
+    const auto prompts =
+        std::min<size_t>(waiting_.size(), static_cast<size_t>(std::max(0.0, room)));
     if (prompts > 0)
       admit(prompts);
     else
@@ -226,8 +227,7 @@ void predict_closed_loop(const ServeModel& model, ServePrediction& out) {
       simulate_closed_loop(model, most_in_flight(model), clients, std::max(clients, requests));
   predict_simulated(model, simulation, 0, work.concurrency / model.plan().replicas, out);
   // Every client always has one request under way (Little's law).
-  out.requests_per_second =
-      std::max<double>(work.concurrency, 1) / out.latency_seconds;
+  out.requests_per_second = std::max<double>(work.concurrency, 1) / out.latency_seconds;
 }
 
 void predict_poisson(const ServeModel& model, ServePrediction& out) {
@@ -235,8 +235,7 @@ void predict_poisson(const ServeModel& model, ServePrediction& out) {
   const ServeWorkload& work = model.scenario().workload;
   const double rate = work.requests_per_second / model.plan().replicas;
   const double most = most_in_flight(model);
-  const double limit =
-      saturated_tokens_per_second(model, most) / static_cast<double>(work.output);
+  const double limit = saturated_tokens_per_second(model, most) / static_cast<double>(work.output);
   const Simulation simulation = simulate_arrivals(model, most, poisson_arrivals(rate, kRequests));
   predict_simulated(model, simulation, kWarmUp, simulation.mean_running, out);
   out.sustained = rate < limit;
@@ -289,7 +288,8 @@ Simulation simulate_arrivals(const ServeModel& model, double most,
   size_t next = 0;
   while (next < arrivals.size() || !replica.idle()) {
     if (replica.idle()) replica.wait_until(arrivals[next]);
-    while (next < arrivals.size() && arrivals[next] <= replica.now()) replica.send(arrivals[next++]);
+    while (next < arrivals.size() && arrivals[next] <= replica.now())
+      replica.send(arrivals[next++]);
     replica.advance(next < arrivals.size() ? arrivals[next] : 1e300);
   }
   return std::move(replica).result();
@@ -319,8 +319,7 @@ double saturated_tokens_per_second(const ServeModel& model, double most) {
   const double prompts = std::min(prompts_of_iteration(model), std::max(1.0, most));
   const double token_step = step(model, most, mean_context(work), 0).total();
   const double prompt = model.seconds({0, 0, prompts, static_cast<double>(work.input)}) / prompts;
-  const double iteration =
-      token_step + most * prompt / (static_cast<double>(work.output) * stages);
+  const double iteration = token_step + most * prompt / (static_cast<double>(work.output) * stages);
   return most / iteration / (1 + model.rates().max_load_loss);
 }
 
@@ -329,16 +328,24 @@ ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& 
   const Arrival arrival = scenario.workload.arrival;
   ServePrediction out;
   switch (arrival) {
-    case Arrival::isolated: predict_batch(model, 1, out); break;
+    case Arrival::isolated:
+      predict_batch(model, 1, out);
+      break;
     case Arrival::static_batch:
       if (model.runs_whole_batch() || model.most_sequences() >= static_cast<double>(plan.batch))
         predict_batch(model, static_cast<double>(plan.batch), out);
       else
         predict_batch_in_turns(model, out);
       break;
-    case Arrival::closed_loop: predict_closed_loop(model, out); break;
-    case Arrival::poisson: predict_poisson(model, out); break;
-    case Arrival::saturated: predict_saturated(model, out); break;
+    case Arrival::closed_loop:
+      predict_closed_loop(model, out);
+      break;
+    case Arrival::poisson:
+      predict_poisson(model, out);
+      break;
+    case Arrival::saturated:
+      predict_saturated(model, out);
+      break;
   }
   const auto output = static_cast<double>(scenario.workload.output);
   out.tokens_per_second = out.requests_per_second * output;

@@ -21,8 +21,8 @@ struct ServePrediction {
   double tokens_per_second = 0;  // generated, by all replicas
   double tokens_per_second_per_gpu = 0;
   double requests_per_second = 0;
-  double running = 0;            // sequences of one replica that generate at a time, mean
-  bool sustained = true;         // the arrivals do not outrun the replicas
+  double running = 0;     // sequences of one replica that generate at a time, mean
+  bool sustained = true;  // the arrivals do not outrun the replicas
 
   engine::Interval latency_interval, ttft_interval, tpot_interval, throughput_interval;  // 90 %
   // Only where requests differ: closed loop and Poisson.
@@ -38,8 +38,8 @@ struct ServePrediction {
   bool fits = false;
 };
 
-// A plan that does not fit is predicted as if it did, with `fits` false; in-flight batching keeps no
-// more sequences than there is room for.
+// A plan that does not fit is predicted as if it did, with `fits` false; in-flight batching keeps
+// no more sequences than there is room for.
 ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& plan);
 
 // A request in a simulation; seconds.

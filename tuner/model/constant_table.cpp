@@ -13,8 +13,8 @@ namespace tuner {
 
 using engine::Json;
 
-ConstantTable::ConstantTable(const Json& json, const std::string& origin,
-                             const std::string& schema, std::span<const std::string_view> names)
+ConstantTable::ConstantTable(const Json& json, const std::string& origin, const std::string& schema,
+                             std::span<const std::string_view> names)
     : names_(names), text_(json.dump()), origin_(origin) {
   engine::Problems problems(origin);
   engine::ObjectReader document(json, "", problems);
@@ -28,8 +28,8 @@ ConstantTable::ConstantTable(const Json& json, const std::string& origin,
     shares_.push_back(constant.text("unit", "").starts_with("share of"));
     const auto add = [&](const std::string& scope, double prior, engine::ObjectReader& fitted,
                          double sigma, bool is_factor) {
-      entries_.push_back({static_cast<int>(i), scope, prior, fitted.number(scope, kAny, prior),
-                          sigma, is_factor});
+      entries_.push_back(
+          {static_cast<int>(i), scope, prior, fitted.number(scope, kAny, prior), sigma, is_factor});
     };
     engine::ObjectReader values = constant.object("values");
     engine::ObjectReader fitted = constant.object("fitted");

@@ -13,8 +13,8 @@ struct ScopedRate {
   int constant = 0;   // index into the names of the table
   std::string scope;  // "default", an architecture, a GPU, a stack, …
   double prior = 0;
-  double value = 0;   // the fitted one, or the prior
-  double sigma = 0;   // prior standard deviation of its logarithm (of the odds for shares)
+  double value = 0;  // the fitted one, or the prior
+  double sigma = 0;  // prior standard deviation of its logarithm (of the odds for shares)
   bool is_factor = false;
 };
 

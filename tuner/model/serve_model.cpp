@@ -26,8 +26,7 @@ double activation_element(const DeviceSpec& device) {
 double ServeParts::total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 ServePart ServeParts::largest() const {
-  return static_cast<ServePart>(std::max_element(seconds.begin(), seconds.end()) -
-                                seconds.begin());
+  return static_cast<ServePart>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
 }
 
 ServeParts& ServeParts::add(const ServeParts& other, double times) {
@@ -55,8 +54,7 @@ void ServeModel::size_layer() {
   const double element = activation_element(scenario_->cluster.device);
   layer_weights_ = static_cast<double>(rank.layer);
   layer_bytes_ = layer_weights_ * bytes_of(plan_.weights);
-  kv_layer_bytes_ =
-      2 * kv_heads * static_cast<double>(model.head_dim) * bytes_of(plan_.kv);
+  kv_layer_bytes_ = 2 * kv_heads * static_cast<double>(model.head_dim) * bytes_of(plan_.kv);
   elementwise_width_ =
       static_cast<double>((model.gated_mlp ? 3 : 2) * model.ffn_hidden + model.q_width()) / tp;
   head_weights_ = static_cast<double>(rank.head);
@@ -102,26 +100,26 @@ ServeParts ServeModel::iteration(const Iteration& work) const {
                                  (1 + rates.prefill_half_tokens / work.prompt_tokens);
     parts[ServePart::overhead] += layers * rates.prefill_layer_seconds;
   }
-  parts[ServePart::compute] +=
-      layers * tokens * element * (rates.elementwise_passes * hidden + elementwise_width_) /
-      memory_rate_;
+  parts[ServePart::compute] += layers * tokens * element *
+                               (rates.elementwise_passes * hidden + elementwise_width_) /
+                               memory_rate_;
 
   if (plan_.tp > 1) {
     const double each = rates.reduce_factor * curve_.seconds(plan_.tp, tokens * hidden * element) +
                         rates.reduce_extra_seconds * std::log2(plan_.tp);
     parts[ServePart::communication] += layers * (model.parallel_block ? 1 : 2) * each;
   }
-  const double logits = std::max(
-      2 * rows * head_weights_ / (storage_peak_ * rates.gemm_efficiency),
-      head_weights_ * element / (memory_rate_ * rates.gemm_bandwidth_share));
+  const double logits =
+      std::max(2 * rows * head_weights_ / (storage_peak_ * rates.gemm_efficiency),
+               head_weights_ * element / (memory_rate_ * rates.gemm_bandwidth_share));
   parts[ServePart::weights] += logits;
-  parts[ServePart::overhead] += layers * rates.layer_seconds + rates.step_seconds +
-                                rates.sequence_seconds * rows;
+  parts[ServePart::overhead] +=
+      layers * rates.layer_seconds + rates.step_seconds + rates.sequence_seconds * rows;
   if (plan_.pp > 1) {
     const Interconnect& link = scenario_->cluster.interconnect;
     const bool inside = plan_.tp * plan_.pp <= link.domain_gpus || link.nic_bytes_per_second <= 0;
-    const double rate = inside ? link.p2p_bytes_per_second
-                               : link.nic_bytes_per_second / link.gpus_per_node;
+    const double rate =
+        inside ? link.p2p_bytes_per_second : link.nic_bytes_per_second / link.gpus_per_node;
     parts[ServePart::communication] +=
         (plan_.pp - 1) * (kHopSeconds + element * tokens * hidden / plan_.tp / rate);
   }
@@ -141,11 +139,10 @@ double ServeModel::activation_bytes(double sequences) const {
   double tokens = sequences * input;
   if (!runs_whole_batch())
     tokens = std::min(tokens, std::max(static_cast<double>(stack.prompt_tokens), input));
-  const double width =
-      6 * static_cast<double>(model.hidden) +
-      static_cast<double>((model.gated_mlp ? 3 : 2) * model.ffn_hidden + model.q_width() +
-                          2 * model.kv_width()) /
-          plan_.tp;
+  const double width = 6 * static_cast<double>(model.hidden) +
+                       static_cast<double>((model.gated_mlp ? 3 : 2) * model.ffn_hidden +
+                                           model.q_width() + 2 * model.kv_width()) /
+                           plan_.tp;
   constexpr double kSampledRows = 256;  // whose logits are live at a time, in-flight batching
   const double rows = runs_whole_batch() ? sequences : std::min(sequences, kSampledRows);
   return stack.activation_copies * tokens * width +
@@ -166,8 +163,8 @@ double ServeModel::kv_token_capacity() const {
   const ServeStack& stack = scenario_->stack;
   const double total = scenario_->cluster.device.memory_bytes;
   const double free = total - weight_bytes() - runtime_bytes();
-  const double share = stack.share_of_free ? stack.memory_share * free
-                                           : free - (1 - stack.memory_share) * total;
+  const double share =
+      stack.share_of_free ? stack.memory_share * free : free - (1 - stack.memory_share) * total;
   const double left = std::min(share, free - activation_bytes(static_cast<double>(plan_.batch)));
   return std::max(0.0, left / kv_token_bytes_);
 }

@@ -38,7 +38,7 @@ struct ServeParts {
 // One iteration of a replica: sequences that each generate one token, and whole prompts.
 struct Iteration {
   double sequences = 0;
-  double context = 0;        // mean tokens in the KV cache of a sequence
+  double context = 0;  // mean tokens in the KV cache of a sequence
   double prompts = 0;
   double prompt_tokens = 0;  // of each prompt
 };
@@ -46,14 +46,12 @@ struct Iteration {
 // Bytes of the fullest GPU by use.
 struct ServeMemory {
   double weight_bytes = 0;
-  double kv_bytes = 0;          // of the batch at full length
+  double kv_bytes = 0;  // of the batch at full length
   double activation_bytes = 0;
-  double runtime_bytes = 0;     // context, libraries, buffers
-  double capacity_bytes = 0;    // of a GPU, as far as the stack uses it
+  double runtime_bytes = 0;   // context, libraries, buffers
+  double capacity_bytes = 0;  // of a GPU, as far as the stack uses it
 
-  double peak_bytes() const {
-    return weight_bytes + kv_bytes + activation_bytes + runtime_bytes;
-  }
+  double peak_bytes() const { return weight_bytes + kv_bytes + activation_bytes + runtime_bytes; }
 };
 
 // Of one replica of a plan.
@@ -72,8 +70,8 @@ class ServeModel {
   // Sequences of the workload's length that run at once: by the stack's limit and the KV cache.
   double most_sequences() const;
 
-  // Whether the workload is one batch that is held as a whole. Else more sequences than the KV cache
-  // has room for wait for their turn.
+  // Whether the workload is one batch that is held as a whole. Else more sequences than the KV
+  // cache has room for wait for their turn.
   bool runs_whole_batch() const;
   // With `sequences` at the full length of the workload.
   ServeMemory memory(double sequences) const;
@@ -93,17 +91,17 @@ class ServeModel {
   const ServeRates* rates_;
   ReduceCurve curve_;
   // Of one layer on one GPU.
-  double layer_weights_ = 0;     // parameters
+  double layer_weights_ = 0;  // parameters
   double layer_bytes_ = 0;
-  double kv_layer_bytes_ = 0;    // of one token
-  double elementwise_width_ = 0; // elements a token moves, apart from the hidden ones
-  double reread_ = 1;            // how often the KV cache is read, in bytes of memory time
+  double kv_layer_bytes_ = 0;     // of one token
+  double elementwise_width_ = 0;  // elements a token moves, apart from the hidden ones
+  double reread_ = 1;             // how often the KV cache is read, in bytes of memory time
   double head_weights_ = 0;
-  double end_bytes_ = 0;         // embedding and head of a stage that has both, or the larger
+  double end_bytes_ = 0;  // embedding and head of a stage that has both, or the larger
   double kv_token_bytes_ = 0;
   double memory_rate_ = 0;
-  double product_peak_ = 0;      // of the products
-  double storage_peak_ = 0;      // of attention and the head
+  double product_peak_ = 0;  // of the products
+  double storage_peak_ = 0;  // of attention and the head
 };
 
 }  // namespace tuner

@@ -15,13 +15,18 @@ using engine::Precision;
 double bytes_of(ServeFormat format) {
   // One 16-bit scale a group of 128 weights (int4), one 8-bit scale a group of 16 (fp4).
   switch (format) {
-    case ServeFormat::f32: return 4;
+    case ServeFormat::f32:
+      return 4;
     case ServeFormat::fp16:
-    case ServeFormat::bf16: return 2;
+    case ServeFormat::bf16:
+      return 2;
     case ServeFormat::fp8:
-    case ServeFormat::int8: return 1;
-    case ServeFormat::int4: return 0.5 + 2.0 / 128;
-    case ServeFormat::fp4: return 0.5 + 1.0 / 16;
+    case ServeFormat::int8:
+      return 1;
+    case ServeFormat::int4:
+      return 0.5 + 2.0 / 128;
+    case ServeFormat::fp4:
+      return 0.5 + 1.0 / 16;
   }
   return 0;
 }

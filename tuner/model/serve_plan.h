@@ -11,7 +11,8 @@
 
 namespace tuner {
 
-// How weights, or the KV cache, are stored. int8 and int4 are weight-only: the products run in 16 bit.
+// How weights, or the KV cache, are stored. int8 and int4 are weight-only: the products run in 16
+// bit.
 enum class ServeFormat : uint8_t { f32, fp16, bf16, fp8, int8, int4, fp4 };
 constexpr std::array<std::string_view, 7> kServeFormatNames = {"f32",  "fp16", "bf16", "fp8",
                                                                "int8", "int4", "fp4"};

@@ -137,8 +137,7 @@ const std::vector<std::string>& ServeRatesTable::constant_names() {
   return names;
 }
 
-std::vector<size_t> ServeRatesTable::applicable(const ClusterSpec& cluster,
-                                                const ServeStack& stack,
+std::vector<size_t> ServeRatesTable::applicable(const ClusterSpec& cluster, const ServeStack& stack,
                                                 ServeFormat weights) const {
   const Precision product = product_precision(weights, cluster.device);
   const std::string format(product == Precision::fp16 ? "bf16" : name_of(product));

@@ -30,8 +30,8 @@ struct ServeWorkload {
   int64_t input = 512;   // tokens of a prompt
   int64_t output = 128;  // tokens generated for it
   Arrival arrival = Arrival::static_batch;
-  double concurrency = 0;        // clients of the closed loop, over all replicas
-  double waves = 10;             // requests each of them sends; the first ones arrive at once
+  double concurrency = 0;          // clients of the closed loop, over all replicas
+  double waves = 10;               // requests each of them sends; the first ones arrive at once
   double requests_per_second = 0;  // Poisson, over all replicas
 };
 

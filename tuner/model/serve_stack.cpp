@@ -36,9 +36,9 @@ std::vector<ServeFormat> formats(ObjectReader& object, const std::string& key) {
   for (const std::string& text : texts(object, key)) {
     const auto found = std::find(kServeFormatNames.begin(), kServeFormatNames.end(), text);
     if (found == kServeFormatNames.end())
-      object.problem(key, engine::unknown_name("format", text,
-                                               {kServeFormatNames.begin(), kServeFormatNames.end()},
-                                               "formats are f32, fp16, bf16, fp8, int8, int4, fp4"));
+      object.problem(key, engine::unknown_name(
+                              "format", text, {kServeFormatNames.begin(), kServeFormatNames.end()},
+                              "formats are f32, fp16, bf16, fp8, int8, int4, fp4"));
     else
       list.push_back(static_cast<ServeFormat>(found - kServeFormatNames.begin()));
   }

@@ -36,14 +36,15 @@ struct ServeStack {
   std::vector<ServeRelease> releases;
   size_t release = 0;  // of them, the one that is predicted
 
-  bool in_flight = true;  // sequences join and leave the running batch
-  bool pipeline = true;       // pipeline parallelism is offered
-  bool micro_batches = false;  // splits a static batch over the pipeline stages
+  bool in_flight = true;         // sequences join and leave the running batch
+  bool pipeline = true;          // pipeline parallelism is offered
+  bool micro_batches = false;    // splits a static batch over the pipeline stages
   bool divisible_vocab = false;  // the vocabulary must divide by tp
-  int64_t prompt_tokens = 0;  // of one iteration at most, in-flight batching
-  int64_t sequences = 0;      // in flight at most
+  int64_t prompt_tokens = 0;     // of one iteration at most, in-flight batching
+  int64_t sequences = 0;         // in flight at most
   std::vector<ServeFormat> weights, kv;
-  bool low_precision_kv = false;  // with fp8 and fp4 weights the KV cache is fp8 unless asked otherwise
+  bool low_precision_kv =
+      false;  // with fp8 and fp4 weights the KV cache is fp8 unless asked otherwise
 
   // Memory of a GPU: context, libraries and buffers; the share that the software uses; of the rest
   // after the weights only, or of the whole.
@@ -51,9 +52,9 @@ struct ServeStack {
   double peer_bytes = 0;  // buffers for each other GPU of a replica
   double memory_share = 0.9;
   bool share_of_free = false;
-  double logit_bytes = 8;     // an element of the logits of a static batch
+  double logit_bytes = 8;        // an element of the logits of a static batch
   double activation_copies = 2;  // live copies of a layer's activations
-  double memory_error = 0;    // 90 % band of the memory model, relative
+  double memory_error = 0;       // 90 % band of the memory model, relative
 
   const ServeRelease& current() const { return releases[release]; }
   // The scope of its constants as a whole, and of this release: "vllm", "vllm@2024".

@@ -66,10 +66,10 @@ Json parts_json(const ServeParts& parts) {
 
 Json memory_json(const ServePrediction& p) {
   const ServeMemory& memory = p.memory;
-  return {{"peak_bytes", memory.peak_bytes()},     {"capacity_bytes", memory.capacity_bytes},
-          {"weight_bytes", memory.weight_bytes},   {"kv_bytes", memory.kv_bytes},
-          {"activation_bytes", memory.activation_bytes},
-          {"runtime_bytes", memory.runtime_bytes}, {"kv_token_capacity", p.kv_token_capacity}};
+  return {{"peak_bytes", memory.peak_bytes()},           {"capacity_bytes", memory.capacity_bytes},
+          {"weight_bytes", memory.weight_bytes},         {"kv_bytes", memory.kv_bytes},
+          {"activation_bytes", memory.activation_bytes}, {"runtime_bytes", memory.runtime_bytes},
+          {"kv_token_capacity", p.kv_token_capacity}};
 }
 
 Json predicted_json(const ServeCandidate& c, const ServeBudgets& budgets, double price) {

@@ -75,8 +75,8 @@ std::vector<std::string> reasons(const ServeRecommendation& r) {
     plan.batch = std::max(plan.batch + 1, plan.batch * 5 / 4);
     const ServeCandidate larger = predict(r.scenario, r.budgets, plan);
     if (!larger.predicted.fits)
-      sentences.push_back(fmt::format("batch {}: does not fit, {}", plan.batch,
-                                      memory_phrase(larger.predicted)));
+      sentences.push_back(
+          fmt::format("batch {}: does not fit, {}", plan.batch, memory_phrase(larger.predicted)));
     else if (best.meets() && !larger.meets())
       sentences.push_back(fmt::format("batch {}: misses the budget ({})", plan.batch,
                                       misses(r.budgets, larger.predicted)));
@@ -110,8 +110,8 @@ std::vector<ServeFormat> smaller_formats(const ServeRecommendation& r) {
   double smallest = 8;
   for (const ServeFormat format : asked) smallest = std::min(smallest, bytes_of(format));
   std::vector<ServeFormat> formats;
-  for (const ServeFormat format : {ServeFormat::fp8, ServeFormat::int8, ServeFormat::fp4,
-                                   ServeFormat::int4}) {
+  for (const ServeFormat format :
+       {ServeFormat::fp8, ServeFormat::int8, ServeFormat::fp4, ServeFormat::int4}) {
     const auto& offered = r.scenario.stack.weights;
     const bool has = std::find(offered.begin(), offered.end(), format) != offered.end();
     const engine::Precision product = product_precision(format, r.scenario.cluster.device);
@@ -150,8 +150,8 @@ void add_more_gpus(ServeRecommendation& r) {
     if (other.cluster.gpus > 100'000) return;
     const auto found = best_of(other, r.restrictions, r.budgets);
     if (!found || !answers(*found)) continue;
-    r.remedies.push_back(fmt::format("with {} GPUs: {}", format_grouped(other.cluster.gpus),
-                                     in_short(*found)));
+    r.remedies.push_back(
+        fmt::format("with {} GPUs: {}", format_grouped(other.cluster.gpus), in_short(*found)));
     return;
   }
 }
@@ -185,21 +185,20 @@ void add_without_restrictions(ServeRecommendation& r) {
 // Budgets as the best plan would meet them.
 void add_relaxed(ServeRecommendation& r) {
   if (!r.best) return;
-  r.remedies.push_back(fmt::format("the nearest plan misses: {}; with budgets that allow it, it is "
-                                   "the answer",
-                                   misses(r.budgets, r.best->predicted)));
+  r.remedies.push_back(
+      fmt::format("the nearest plan misses: {}; with budgets that allow it, it is "
+                  "the answer",
+                  misses(r.budgets, r.best->predicted)));
 }
 
 // The longest request for which one sequence has room, where not even one fits.
 void add_shorter(ServeRecommendation& r) {
   const auto& lacking = r.search.nearest_to_fit;
   if (!lacking) return;
-  r.remedies.push_back(
-      fmt::format("the plan that lacks least, {}, needs {}", describe(lacking->plan),
-                  memory_phrase(lacking->predicted)));
+  r.remedies.push_back(fmt::format("the plan that lacks least, {}, needs {}",
+                                   describe(lacking->plan), memory_phrase(lacking->predicted)));
   const double capacity = lacking->predicted.kv_token_capacity;
-  const auto length =
-      static_cast<double>(r.scenario.workload.input + r.scenario.workload.output);
+  const auto length = static_cast<double>(r.scenario.workload.input + r.scenario.workload.output);
   if (capacity >= 1 && capacity < length)
     r.remedies.push_back(fmt::format(
         "its KV cache has room for {} tokens, and one request has {}: shorten it to that, or take "
@@ -208,7 +207,9 @@ void add_shorter(ServeRecommendation& r) {
         format_grouped(static_cast<int64_t>(length))));
 }
 
-std::vector<std::string> assumptions(const ServeScenario& s) {
+}  // namespace
+
+std::vector<std::string> serve_assumptions(const ServeScenario& s) {
   std::vector<std::string> list;
   const ServeWorkload& work = s.workload;
   switch (work.arrival) {
@@ -216,8 +217,9 @@ std::vector<std::string> assumptions(const ServeScenario& s) {
       list.emplace_back("one request alone: no waiting, no other sequence in the batch");
       break;
     case Arrival::static_batch:
-      list.emplace_back("a static batch: all sequences start together and end together; TTFT is the "
-                        "prefill of the whole batch");
+      list.emplace_back(
+          "a static batch: all sequences start together and end together; TTFT is the "
+          "prefill of the whole batch");
       break;
     case Arrival::closed_loop:
       list.push_back(fmt::format(
@@ -226,31 +228,37 @@ std::vector<std::string> assumptions(const ServeScenario& s) {
           work.concurrency, work.waves));
       break;
     case Arrival::poisson:
-      list.push_back(fmt::format("independent requests, {:g} a second (Poisson), 2,000 of them "
-                                 "simulated iteration by iteration; times are means after the "
-                                 "first 400",
-                                 work.requests_per_second));
+      list.push_back(
+          fmt::format("independent requests, {:g} a second (Poisson), 2,000 of them "
+                      "simulated iteration by iteration; times are means after the "
+                      "first 400",
+                      work.requests_per_second));
       break;
-    case Arrival::saturated: list.emplace_back("a queue that never empties"); break;
+    case Arrival::saturated:
+      list.emplace_back("a queue that never empties");
+      break;
   }
   list.emplace_back("TPOT is (latency − TTFT) / (output − 1); tokens are generated ones");
   list.push_back(fmt::format("release {} of {}", s.stack.current().name, s.stack.name));
-  if (s.model.sliding_window > 0)
-    list.emplace_back("sliding windows are counted as full context");
-  list.emplace_back("every request has the same lengths; prefix caching, speculative decoding and "
-                    "splitting prefill from decode are not modelled");
+  if (s.model.sliding_window > 0) list.emplace_back("sliding windows are counted as full context");
+  list.emplace_back(
+      "every request has the same lengths; prefix caching, speculative decoding and "
+      "splitting prefill from decode are not modelled");
   return list;
 }
 
-}  // namespace
-
 std::string_view plain_name(ServePart part) {
   switch (part) {
-    case ServePart::weights: return "reading the weights";
-    case ServePart::kv: return "reading the KV cache";
-    case ServePart::compute: return "arithmetic";
-    case ServePart::communication: return "communication between GPUs";
-    case ServePart::overhead: return "fixed times of layers, steps and sequences";
+    case ServePart::weights:
+      return "reading the weights";
+    case ServePart::kv:
+      return "reading the KV cache";
+    case ServePart::compute:
+      return "arithmetic";
+    case ServePart::communication:
+      return "communication between GPUs";
+    case ServePart::overhead:
+      return "fixed times of layers, steps and sequences";
   }
   return "";
 }
@@ -291,10 +299,8 @@ double probability_of_meeting(const ServeBudgets& budgets, const ServePrediction
   };
   limit(budgets.latency_seconds, value_at(budgets.statistic, p.latency_seconds, p.latency),
         p.latency_interval);
-  limit(budgets.ttft_seconds, value_at(budgets.statistic, p.ttft_seconds, p.ttft),
-        p.ttft_interval);
-  limit(budgets.tpot_seconds, value_at(budgets.statistic, p.tpot_seconds, p.tpot),
-        p.tpot_interval);
+  limit(budgets.ttft_seconds, value_at(budgets.statistic, p.ttft_seconds, p.ttft), p.ttft_interval);
+  limit(budgets.tpot_seconds, value_at(budgets.statistic, p.tpot_seconds, p.tpot), p.tpot_interval);
   return probability;
 }
 
@@ -311,7 +317,7 @@ ServeRecommendation recommend_serving(const ServeScenario& scenario,
                         .reasons = {},
                         .remedies = {},
                         .hints = {},
-                        .assumptions = assumptions(scenario)};
+                        .assumptions = serve_assumptions(scenario)};
   std::vector<ServeCandidate> ranked = std::move(r.search.best);
   if (!ranked.empty()) {
     r.best = ranked.front();

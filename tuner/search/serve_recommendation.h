@@ -24,7 +24,8 @@ struct ServeRecommendation {
   double gpu_hour_price = 0;  // 0 = not given
 
   ServeSearchResult search;  // its best are moved out
-  std::optional<ServeCandidate> best;  // the nearest where none meets the budgets; absent: none fits
+  std::optional<ServeCandidate>
+      best;  // the nearest where none meets the budgets; absent: none fits
   std::vector<ServeRunnerUp> runners_up;
   std::vector<std::string> reasons;   // why the best one wins
   std::vector<std::string> remedies;  // what would meet the budgets, or fit
@@ -37,6 +38,9 @@ struct ServeRecommendation {
 ServeRecommendation recommend_serving(const ServeScenario& scenario,
                                       const ServeRestrictions& restrictions,
                                       const ServeBudgets& budgets, double gpu_hour_price);
+
+// What a prediction takes for granted: the arrivals, what the times mean, what is not modelled.
+std::vector<std::string> serve_assumptions(const ServeScenario& scenario);
 
 // One plan with every rule it breaks (AT0201 when it does not fit), and legal ones near it.
 struct ServeCheck {

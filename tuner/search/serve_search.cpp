@@ -173,8 +173,7 @@ class Enumeration {
         points.push_back(candidate);
     const size_t kept = std::min(points.size(), kFrontierPoints);
     for (size_t i = 0; i < kept; ++i)
-      result_.frontier.push_back(
-          *points[kept == 1 ? 0 : i * (points.size() - 1) / (kept - 1)]);
+      result_.frontier.push_back(*points[kept == 1 ? 0 : i * (points.size() - 1) / (kept - 1)]);
   }
 
   // Of every candidate, with as few replicas as keep the budgets and the load: fewer replicas never
@@ -218,10 +217,14 @@ class Enumeration {
 double value_at(Statistic statistic, double mean, const std::optional<Percentiles>& percentiles) {
   if (!percentiles) return mean;
   switch (statistic) {
-    case Statistic::mean: return mean;
-    case Statistic::p50: return percentiles->p50;
-    case Statistic::p90: return percentiles->p90;
-    case Statistic::p99: return percentiles->p99;
+    case Statistic::mean:
+      return mean;
+    case Statistic::p50:
+      return percentiles->p50;
+    case Statistic::p90:
+      return percentiles->p90;
+    case Statistic::p99:
+      return percentiles->p99;
   }
   return mean;
 }

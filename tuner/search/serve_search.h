@@ -26,7 +26,8 @@ struct ServeBudgets {
   bool any() const { return latency_seconds || ttft_seconds || tpot_seconds || tokens_per_second; }
 };
 
-// What the user wants of a plan; empty = whatever is best. Formats are never more than is asked for.
+// What the user wants of a plan; empty = whatever is best. Formats are never more than is asked
+// for.
 struct ServeRestrictions {
   std::vector<int> tp, pp, replicas;
   std::vector<int64_t> batch;
@@ -36,7 +37,8 @@ struct ServeRestrictions {
 struct ServeCandidate {
   ServePlan plan;
   ServePrediction predicted;
-  // By how much the budgets are missed: the largest ratio over a budget, at most 1 when all are met.
+  // By how much the budgets are missed: the largest ratio over a budget, at most 1 when all are
+  // met.
   double excess = 0;
 
   bool meets() const { return excess <= 1 && predicted.sustained; }
@@ -48,8 +50,8 @@ struct ServeSearchResult {
   // The best of every kind (tp, pp, formats), best first: those that meet the budgets by throughput
   // (by latency where a throughput is asked for), then the others by how much they miss.
   std::vector<ServeCandidate> best;
-  // Latency against throughput of all GPUs, over everything that fits: from the lowest latency to the
-  // highest throughput.
+  // Latency against throughput of all GPUs, over everything that fits: from the lowest latency to
+  // the highest throughput.
   std::vector<ServeCandidate> frontier;
   // The fewest GPUs that meet the budgets and carry the load; absent where none does.
   std::optional<ServeCandidate> smallest;

@@ -66,9 +66,9 @@ void add_tensor(const ServeScenario& s, int tp, std::vector<Violation>& found) {
                                  s.model.kv_heads),
                      near()});
   if (!divides_width(s, tp))
-    found.push_back(
-        {"AT0107",
-         fmt::format("tp {} does not divide the MLP width {}", tp, s.model.ffn_hidden), near()});
+    found.push_back({"AT0107",
+                     fmt::format("tp {} does not divide the MLP width {}", tp, s.model.ffn_hidden),
+                     near()});
   if (!divides_vocab(s, tp))
     found.push_back({"AT0108",
                      fmt::format("tp {} does not divide the vocabulary {}, which {} does not pad",
@@ -78,14 +78,14 @@ void add_tensor(const ServeScenario& s, int tp, std::vector<Violation>& found) {
 
 void add_formats(const ServeScenario& s, const ServePlan& plan, std::vector<Violation>& found) {
   if (!holds(s.stack.weights, plan.weights))
-    found.push_back({"AT0130",
-                     fmt::format("the stack {} has no {} weights", s.stack.name,
-                                 name_of(plan.weights)),
-                     names_of(s.stack.weights)});
-  if (!holds(s.stack.kv, plan.kv))
     found.push_back(
-        {"AT0130", fmt::format("the stack {} has no {} KV cache", s.stack.name, name_of(plan.kv)),
-         names_of(s.stack.kv)});
+        {"AT0130",
+         fmt::format("the stack {} has no {} weights", s.stack.name, name_of(plan.weights)),
+         names_of(s.stack.weights)});
+  if (!holds(s.stack.kv, plan.kv))
+    found.push_back({"AT0130",
+                     fmt::format("the stack {} has no {} KV cache", s.stack.name, name_of(plan.kv)),
+                     names_of(s.stack.kv)});
 }
 
 }  // namespace
@@ -100,8 +100,8 @@ ServeFormat checkpoint_weights(const ServeScenario& s) {
     if (!wide) return format;
   }
   const DeviceSpec& device = s.cluster.device;
-  if (device.is_cpu()) return holds(s.stack.weights, ServeFormat::f32) ? ServeFormat::f32
-                                                                       : ServeFormat::bf16;
+  if (device.is_cpu())
+    return holds(s.stack.weights, ServeFormat::f32) ? ServeFormat::f32 : ServeFormat::bf16;
   return device.peak(Precision::bf16) > 0 ? ServeFormat::bf16 : ServeFormat::fp16;
 }
 
@@ -150,20 +150,21 @@ bool tensor_is_legal(const ServeScenario& s, int tp) {
 std::vector<Violation> serve_violations(const ServeScenario& s, const ServePlan& plan) {
   std::vector<Violation> found = serve_scenario_violations(s);
   if (plan.gpus() > s.cluster.gpus)
-    found.push_back({"AT0101",
-                     fmt::format("tp · pp · replicas = {} needs more than the {} GPUs", plan.gpus(),
-                                 s.cluster.gpus),
-                     {fmt::format("replicas {}",
-                                  std::max(1, s.cluster.gpus / (plan.tp * plan.pp)))}});
+    found.push_back(
+        {"AT0101",
+         fmt::format("tp · pp · replicas = {} needs more than the {} GPUs", plan.gpus(),
+                     s.cluster.gpus),
+         {fmt::format("replicas {}", std::max(1, s.cluster.gpus / (plan.tp * plan.pp)))}});
   add_tensor(s, plan.tp, found);
   if (plan.pp > 1 && !s.stack.pipeline)
-    found.push_back(
-        {"AT0121", fmt::format("the stack {} has no pipeline parallelism", s.stack.name), {"pp 1"}});
+    found.push_back({"AT0121",
+                     fmt::format("the stack {} has no pipeline parallelism", s.stack.name),
+                     {"pp 1"}});
   if (plan.pp > s.model.layers)
-    found.push_back({"AT0112",
-                     fmt::format("pp {} has more stages than the {} layers", plan.pp,
-                                 s.model.layers),
-                     {fmt::format("pp {}", s.model.layers)}});
+    found.push_back(
+        {"AT0112",
+         fmt::format("pp {} has more stages than the {} layers", plan.pp, s.model.layers),
+         {fmt::format("pp {}", s.model.layers)}});
   add_formats(s, plan, found);
   return found;
 }

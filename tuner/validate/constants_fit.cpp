@@ -105,8 +105,8 @@ class Problem {
           constant = saved;
         }
         for (size_t i = 0; i < errors.size(); ++i)
-          slopes[i].emplace_back(found->second, (slope[i] - errors[i]) / options_.difference *
-                                                    inner_slope(entry));
+          slopes[i].emplace_back(found->second,
+                                 (slope[i] - errors[i]) / options_.difference * inner_slope(entry));
       }
       for (size_t i = 0; i < errors.size(); ++i) {
         const double z = errors[i] / options_.soft;
@@ -132,9 +132,8 @@ class Problem {
     constexpr double kLongest = 0.7;  // a factor of two at most in one iteration
     for (size_t i = 0; i < free_.size(); ++i) {
       const ScopedRate& entry = table_.entries()[free_[i]];
-      table_.set_value(free_[i],
-                       from_free(entry, to_free(entry, from[i]) +
-                                            std::clamp(step[i], -kLongest, kLongest)));
+      table_.set_value(free_[i], from_free(entry, to_free(entry, from[i]) +
+                                                      std::clamp(step[i], -kLongest, kLongest)));
     }
   }
 

@@ -8,8 +8,8 @@
 
 namespace tuner {
 
-// One measured run: the entries of the table that apply to it, and log(predicted / measured) of each
-// of its metrics under given constants (in the order of the table's names).
+// One measured run: the entries of the table that apply to it, and log(predicted / measured) of
+// each of its metrics under given constants (in the order of the table's names).
 struct FitRun {
   std::vector<size_t> applicable;
   std::vector<double> weights;  // of the metrics

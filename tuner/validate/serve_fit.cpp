@@ -33,8 +33,8 @@ std::map<std::string, unsigned> folds_of_groups(const std::vector<ServeRow>& row
   return folds;
 }
 
-// What a row tells the fit: latency, or throughput where no latency is known; the time to first token
-// under load depends on the client as much as on the engine and weighs less.
+// What a row tells the fit: latency, or throughput where no latency is known; the time to first
+// token under load depends on the client as much as on the engine and weighs less.
 std::vector<std::pair<ServeMetric, double>> fitted_metrics(const ServeRow& row) {
   constexpr double kLoadedFirstToken = 0.3;
   const auto has = [&](ServeMetric metric) {
@@ -48,9 +48,9 @@ std::vector<std::pair<ServeMetric, double>> fitted_metrics(const ServeRow& row) 
     list.emplace_back(ServeMetric::tokens_per_second_per_gpu, 1);
   if (has(ServeMetric::tpot_seconds)) list.emplace_back(ServeMetric::tpot_seconds, 1);
   if (has(ServeMetric::ttft_seconds))
-    list.emplace_back(ServeMetric::ttft_seconds,
-                      row.scenario.workload.arrival == Arrival::static_batch ? 1
-                                                                             : kLoadedFirstToken);
+    list.emplace_back(
+        ServeMetric::ttft_seconds,
+        row.scenario.workload.arrival == Arrival::static_batch ? 1 : kLoadedFirstToken);
   return list;
 }
 
@@ -69,14 +69,13 @@ FitRun run_of(const ServeRow& row, const ServeRatesTable& table, int rows_alike)
   const auto metrics = fitted_metrics(row);
   for (const auto& [metric, share] : metrics) run.weights.push_back(share * weight);
   // The scenario is copied: its rates change while fitting.
-  run.log_errors = [&row, metrics, scenario = row.scenario](
-                       std::span<const double> constants) mutable {
+  run.log_errors = [&row, metrics,
+                    scenario = row.scenario](std::span<const double> constants) mutable {
     scenario.rates[static_cast<size_t>(row.plan.weights)] = ServeRatesTable::rates_of(constants);
     const ServePrediction prediction = predict_serving(scenario, row.plan);
     std::vector<double> errors;
     for (const auto& [metric, share] : metrics)
-      errors.push_back(
-          std::log(value_of(metric, row, prediction) / measured_of(row, metric)));
+      errors.push_back(std::log(value_of(metric, row, prediction) / measured_of(row, metric)));
     return errors;
   };
   return run;
@@ -139,20 +138,24 @@ std::string sigma_name(const PredictedServe& row) {
   const Arrival arrival = row.row->scenario.workload.arrival;
   const bool loaded = arrival != Arrival::static_batch && arrival != Arrival::isolated;
   switch (row.metric) {
-    case ServeMetric::latency_seconds: return loaded ? "loaded_latency_sigma" : "latency_sigma";
-    case ServeMetric::ttft_seconds: return loaded ? "loaded_ttft_sigma" : "ttft_sigma";
-    case ServeMetric::tpot_seconds: return "tpot_sigma";
+    case ServeMetric::latency_seconds:
+      return loaded ? "loaded_latency_sigma" : "latency_sigma";
+    case ServeMetric::ttft_seconds:
+      return loaded ? "loaded_ttft_sigma" : "ttft_sigma";
+    case ServeMetric::tpot_seconds:
+      return "tpot_sigma";
     case ServeMetric::tokens_per_second_per_gpu:
       return arrival == Arrival::saturated ? "throughput_sigma"
              : loaded                      ? "loaded_latency_sigma"
                                            : "latency_sigma";
-    case ServeMetric::fits: break;
+    case ServeMetric::fits:
+      break;
   }
   return {};
 }
 
-// Sigmas whose 90 % intervals cover 90 % of the rows left out: by release where it has enough rows, by
-// default for what is unknown.
+// Sigmas whose 90 % intervals cover 90 % of the rows left out: by release where it has enough rows,
+// by default for what is unknown.
 void set_sigmas(ServeRatesTable& table, const std::vector<PredictedServe>& left_out) {
   constexpr size_t kEnough = 20;
   constexpr double kNinetyPercent = 1.6449;
@@ -186,9 +189,9 @@ Json kinds_json(const std::vector<PredictedServe>& rows) {
 
 }  // namespace
 
-ServeFitAccount fit_and_validate_serving(
-    const ServeRatesTable& start, const std::vector<ServeRow>& rows,
-    const std::function<void(int done, int total)>& progress) {
+ServeFitAccount fit_and_validate_serving(const ServeRatesTable& start,
+                                         const std::vector<ServeRow>& rows,
+                                         const std::function<void(int done, int total)>& progress) {
   constexpr int kIterations = 15, kMoreIterations = 5;
   std::set<std::string> sources;
   for (const ServeRow& row : rows)
@@ -198,17 +201,19 @@ ServeFitAccount fit_and_validate_serving(
 
   const Runs runs(rows, start);
   ServeFitAccount account{start, {}, {}};
-  runs.fit(account.table, [](const ServeRow&) { return true; }, kIterations);
+  runs.fit(
+      account.table, [](const ServeRow&) { return true; }, kIterations);
   progress(++done, total);
   for (const ServeRow& row : rows) predict_with(row, account.table, account.in_sample);
 
-  // Fits without a part of the rows begin where the fit of all ended: the minimum does not depend on
-  // the beginning.
+  // Fits without a part of the rows begin where the fit of all ended: the minimum does not depend
+  // on the beginning.
   const std::map<std::string, unsigned> folds = folds_of_groups(rows);
   for (unsigned fold = 0; fold < kFolds; ++fold) {
     const auto left_out = [&](const ServeRow& row) { return folds.at(group_of(row)) == fold; };
     ServeRatesTable table = account.table;
-    runs.fit(table, [&](const ServeRow& row) { return !left_out(row); }, kMoreIterations);
+    runs.fit(
+        table, [&](const ServeRow& row) { return !left_out(row); }, kMoreIterations);
     for (const ServeRow& row : rows)
       if (left_out(row)) predict_with(row, table, account.cross.by_group);
     progress(++done, total);
@@ -216,7 +221,8 @@ ServeFitAccount fit_and_validate_serving(
   for (const std::string& source : sources) {
     ServeRatesTable table = account.table;
     forget_unseen(table, rows, source);
-    runs.fit(table, [&](const ServeRow& row) { return row.source != source; }, kMoreIterations);
+    runs.fit(
+        table, [&](const ServeRow& row) { return row.source != source; }, kMoreIterations);
     for (const ServeRow& row : rows)
       if (row.source == source) predict_with(row, table, account.cross.by_source);
     progress(++done, total);

@@ -1,5 +1,5 @@
-// Serve fit: finds the constants of the serving model from published runs, and how wrong they leave it
-// on runs that it has not seen.
+// Serve fit: finds the constants of the serving model from published runs, and how wrong they leave
+// it on runs that it has not seen.
 #pragma once
 #include <functional>
 #include <nlohmann/json_fwd.hpp>

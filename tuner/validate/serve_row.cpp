@@ -204,9 +204,9 @@ class RowReader {
   void read_formats() {
     out_.plan.weights = format("weight_precision", ServeFormat::fp16);
     const bool low = out_.plan.weights == ServeFormat::fp8 || out_.plan.weights == ServeFormat::fp4;
-    out_.plan.kv = format("kv_precision", low && out_.scenario.stack.low_precision_kv
-                                              ? ServeFormat::fp8
-                                              : ServeFormat::fp16);
+    out_.plan.kv =
+        format("kv_precision",
+               low && out_.scenario.stack.low_precision_kv ? ServeFormat::fp8 : ServeFormat::fp16);
   }
 
   void add(ServeMetric metric, std::optional<double> value) {
@@ -261,9 +261,9 @@ ServeRows read_serving_runs(const CsvTable& csv, const ServeRatesTable& table) {
   for (const char* name : kNeeded)
     if (!csv.has_column(name)) missing.emplace_back(name);
   if (!missing.empty())
-    throw engine::InputError(fmt::format(
-        "{}: the columns {} are missing; a table of serving runs needs them", csv.source(),
-        fmt::join(missing, ", ")));
+    throw engine::InputError(
+        fmt::format("{}: the columns {} are missing; a table of serving runs needs them",
+                    csv.source(), fmt::join(missing, ", ")));
   ServeRows rows;
   for (size_t row = 0; row < csv.rows(); ++row) try {
       rows.rows.push_back(RowReader(csv, row, table).read());
@@ -275,15 +275,19 @@ ServeRows read_serving_runs(const CsvTable& csv, const ServeRatesTable& table) {
 
 double value_of(ServeMetric metric, const ServeRow& row, const ServePrediction& p) {
   switch (metric) {
-    case ServeMetric::latency_seconds: return p.latency_seconds;
-    case ServeMetric::ttft_seconds: return p.ttft_seconds;
-    case ServeMetric::tpot_seconds: return p.tpot_seconds;
+    case ServeMetric::latency_seconds:
+      return p.latency_seconds;
+    case ServeMetric::ttft_seconds:
+      return p.ttft_seconds;
+    case ServeMetric::tpot_seconds:
+      return p.tpot_seconds;
     case ServeMetric::tokens_per_second_per_gpu: {
       const auto output = static_cast<double>(row.scenario.workload.output);
       const auto input = static_cast<double>(row.scenario.workload.input);
       return p.tokens_per_second_per_gpu * (row.counts_input ? (input + output) / output : 1);
     }
-    case ServeMetric::fits: return p.fits ? 1 : 0;
+    case ServeMetric::fits:
+      return p.fits ? 1 : 0;
   }
   return 0;
 }

@@ -47,8 +47,8 @@ struct ServeRows {
 // Whether a table has the columns of serving runs rather than of training runs.
 bool holds_serving_runs(const CsvTable& csv);
 
-// Reads the normalised columns of a table of serving runs. What the model does not cover is skipped,
-// with the reason. Throws InputError when the file lacks columns, or a cell is no number.
+// Reads the normalised columns of a table of serving runs. What the model does not cover is
+// skipped, with the reason. Throws InputError when the file lacks columns, or a cell is no number.
 ServeRows read_serving_runs(const CsvTable& csv, const ServeRatesTable& table);
 
 // The metric of a prediction.

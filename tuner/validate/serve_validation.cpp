@@ -20,11 +20,16 @@ namespace {
 
 engine::Interval interval_of_metric(ServeMetric metric, const ServePrediction& p) {
   switch (metric) {
-    case ServeMetric::latency_seconds: return p.latency_interval;
-    case ServeMetric::ttft_seconds: return p.ttft_interval;
-    case ServeMetric::tpot_seconds: return p.tpot_interval;
-    case ServeMetric::tokens_per_second_per_gpu: return p.throughput_interval;
-    case ServeMetric::fits: break;
+    case ServeMetric::latency_seconds:
+      return p.latency_interval;
+    case ServeMetric::ttft_seconds:
+      return p.ttft_interval;
+    case ServeMetric::tpot_seconds:
+      return p.tpot_interval;
+    case ServeMetric::tokens_per_second_per_gpu:
+      return p.throughput_interval;
+    case ServeMetric::fits:
+      break;
   }
   return {};
 }
@@ -58,8 +63,7 @@ std::map<std::string, std::map<std::string, Candidate>> candidates(
     const bool closed = work.arrival == Arrival::closed_loop;
     const double together = closed ? work.concurrency : static_cast<double>(plan.batch);
     const double tokens = together * static_cast<double>(work.output) / plan.gpus();
-    Candidate& c = groups[group_key(*row.row)]
-                         [fmt::format("{}|{}|{}", plan.tp, plan.pp, together)];
+    Candidate& c = groups[group_key(*row.row)][fmt::format("{}|{}|{}", plan.tp, plan.pp, together)];
     c.latency += row.measured;
     c.predicted_latency += row.predicted;
     c.throughput += tokens / row.measured;
@@ -236,26 +240,27 @@ Json serve_validation_to_json(const ServeValidation& v) {
     by_kind[name] = summary_json(summary);
   const ServeRanking ranking = rank_serving(v.predicted);
   const FitSummary fits = summarize_fits(v.predicted);
-  return {{"schema", "autotune.validate/1"},
-          {"rows", std::move(rows)},
-          {"summary",
-           {{"all", summary_json(summarize_serving(all))},
-            {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.row->source; })},
-            {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.row->gpu; })},
-            {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.row->stack; })},
-            {"by_metric", summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })},
-            {"by_metric_and_arrival", std::move(by_kind)}}},
-          {"fits",
-           {{"worked", fits.worked},
-            {"worked_called_impossible", fits.worked_called_impossible},
-            {"out_of_memory", fits.out_of_memory},
-            {"out_of_memory_caught", fits.out_of_memory_caught}}},
-          {"ranking",
-           {{"groups", ranking.groups},
-            {"mean_spearman", ranking.mean_spearman},
-            {"mean_regret", ranking.mean_regret},
-            {"median_regret", ranking.median_regret}}},
-          {"skipped", std::move(skipped)}};
+  return {
+      {"schema", "autotune.validate/1"},
+      {"rows", std::move(rows)},
+      {"summary",
+       {{"all", summary_json(summarize_serving(all))},
+        {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.row->source; })},
+        {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.row->gpu; })},
+        {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.row->stack; })},
+        {"by_metric", summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })},
+        {"by_metric_and_arrival", std::move(by_kind)}}},
+      {"fits",
+       {{"worked", fits.worked},
+        {"worked_called_impossible", fits.worked_called_impossible},
+        {"out_of_memory", fits.out_of_memory},
+        {"out_of_memory_caught", fits.out_of_memory_caught}}},
+      {"ranking",
+       {{"groups", ranking.groups},
+        {"mean_spearman", ranking.mean_spearman},
+        {"mean_regret", ranking.mean_regret},
+        {"median_regret", ranking.median_regret}}},
+      {"skipped", std::move(skipped)}};
 }
 
 }  // namespace tuner

@@ -29,9 +29,9 @@ ErrorSummary summarize_serving(const std::vector<const PredictedServe*>& rows);
 // Summaries of rows with one metric and arrival: "latency_seconds, static".
 std::map<std::string, ErrorSummary> summarize_by_kind(const std::vector<PredictedServe>& rows);
 
-// Over groups of at least three configurations (plan and batch) of one model, GPU, lengths, formats,
-// stack and source. The pick is the one with the highest predicted throughput a GPU of those whose
-// predicted latency is within the budget, the median of the measured latencies.
+// Over groups of at least three configurations (plan and batch) of one model, GPU, lengths,
+// formats, stack and source. The pick is the one with the highest predicted throughput a GPU of
+// those whose predicted latency is within the budget, the median of the measured latencies.
 struct ServeRanking {
   int groups = 0;
   double mean_spearman = 0;  // of the throughputs
