@@ -5,11 +5,15 @@
 int main(int count, char** words) {
   std::vector<tuner::Command> commands = {
       tuner::train_command(),           //
+      tuner::infer_command(),           //
       tuner::size_command(),            //
       tuner::estimate_train_command(),  //
+      tuner::estimate_infer_command(),  //
       tuner::check_train_command(),     //
+      tuner::check_infer_command(),     //
       tuner::report_command(),          //
       tuner::validate_train_command(),  //
+      tuner::validate_infer_command(),  //
       tuner::calibrate_command(),       //
       tuner::run_tokenize_command(),    //
       tuner::models_command(),          //

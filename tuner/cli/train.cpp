@@ -30,7 +30,7 @@ int run_train(const Arguments& arguments) {
                          fmt::format("taken by default: {}", fmt::join(asked.defaults, ", ")));
   const nlohmann::json answer = recommendation_to_json(r);
   print_answer(answer, arguments);
-  store_answer(answer, arguments, r.scenario, "train", title_of(r),
+  store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "train", title_of(r),
                r.best ? "found" : "nothing fits");
   return static_cast<int>(r.best ? engine::ExitCode::found : engine::ExitCode::nothing_fits);
 }

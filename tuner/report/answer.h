@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/json_reader.h"
 #include "engine/plan/outcome.h"
 #include "engine/plan/parallel_plan.h"
 
@@ -101,6 +102,11 @@ struct SizeAnswer {
   std::optional<PlanRecord> best;
   std::vector<std::string> notes, remedies, assumptions;
 };
+
+// What every answer begins with. Members that are absent stay empty.
+Question read_common_question(engine::ObjectReader& answer);
+// A list of texts; empty when absent.
+std::vector<std::string> read_texts(engine::ObjectReader& reader, const std::string& key);
 
 // All throw InputError with every problem of the JSON.
 TrainAnswer read_train_answer(const nlohmann::json& answer);

@@ -105,7 +105,8 @@ TEST(LeastSquares, FindsALine) {
 }
 
 TEST(Fit, IsTheSameTwiceAndBetterThanThePriors) {
-  const RatesTable priors = RatesTable::load().with_priors();
+  RatesTable priors = RatesTable::load();
+  priors.reset_to_priors();
   PublishedRows read = read_published(own_table(), priors);
   std::vector<const PublishedRow*> some;
   for (size_t i = 0; i < read.rows.size(); i += 20) some.push_back(&read.rows[i]);
