@@ -33,14 +33,14 @@ void print_answer(const nlohmann::json& answer, const Arguments& arguments) {
 }
 
 void store_answer(const nlohmann::json& answer, const Arguments& arguments,
-                  const Scenario& scenario, const std::string& kind, const std::string& title,
-                  const std::string& status) {
+                  const engine::ModelSpec& model, const ClusterSpec& cluster,
+                  const std::string& kind, const std::string& title, const std::string& status) {
   RunRecord run;
   run.command_line = arguments.command_line();
   run.kind = kind;
-  run.model = scenario.model.name;
-  run.gpu = scenario.cluster.device.name;
-  run.gpus = scenario.cluster.gpus;
+  run.model = model.name;
+  run.gpu = cluster.device.name;
+  run.gpus = cluster.gpus;
   run.title = title;
   run.status = status;
   run.tool_version = version_number();

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
@@ -11,27 +10,9 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/scenario_options.h"
 #include "tuner/search/recommendation.h"
-#include "tuner/space/rules.h"
 
 namespace tuner {
 namespace {
-
-// What no plan can mend is bad input.
-void refuse_impossible(const Scenario& scenario, const Restrictions& restrictions) {
-  std::vector<std::string> problems;
-  const std::vector<int>& shares = restrictions.layers_per_stage;
-  const int64_t placed = std::accumulate(shares.begin(), shares.end(), int64_t{0});
-  if (!shares.empty() && placed != scenario.model.layers)
-    problems.push_back(fmt::format("--layers-per-stage {} places {} layers, but {} has {}",
-                                   fmt::join(shares, ","), placed, scenario.model.name,
-                                   scenario.model.layers));
-  for (const engine::Violation& violation : scenario_violations(scenario))
-    problems.push_back(violation.nearest.empty()
-                           ? fmt::format("{} {}", violation.code, violation.message)
-                           : fmt::format("{} {}; nearest: {}", violation.code, violation.message,
-                                         fmt::join(violation.nearest, ", ")));
-  if (!problems.empty()) throw engine::InputError(problems);
-}
 
 std::string title_of(const Recommendation& r) {
   if (!r.best) return "no plan fits";
@@ -49,7 +30,7 @@ int run_train(const Arguments& arguments) {
                          fmt::format("taken by default: {}", fmt::join(asked.defaults, ", ")));
   const nlohmann::json answer = recommendation_to_json(r);
   print_answer(answer, arguments);
-  store_answer(answer, arguments, r.scenario, "train", title_of(r),
+  store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "train", title_of(r),
                r.best ? "found" : "nothing fits");
   return static_cast<int>(r.best ? engine::ExitCode::found : engine::ExitCode::nothing_fits);
 }

@@ -1,17 +1,13 @@
 // autotune validate train: predictions beside published measurements.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
-#include "engine/base/json_reader.h"
 #include "engine/base/units.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
-#include "tuner/model/data_files.h"
+#include "tuner/cli/published_tables.h"
 #include "tuner/validate/validation.h"
 
 namespace tuner {
@@ -19,27 +15,11 @@ namespace {
 
 constexpr auto kOwnTable = "tests/data/published_train.csv";
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-CsvTable read_table(const Arguments& arguments) {
-  if (const auto file = arguments.text("FILE"))
-    return CsvTable::parse(engine::read_text_file(*file), *file);
-  for (const EmbeddedFile& file : embedded_files())
-    if (file.name == kOwnTable)
-      return CsvTable::parse(file.text, fmt::format("built-in {}", kOwnTable));
-  throw std::logic_error("the program lacks its own table of published runs");
-}
-
 // Rows of the sources that are asked for.
 PublishedRows chosen_rows(const Arguments& arguments, PublishedRows all) {
-  const std::string part = lower(arguments.text("--source").value_or(""));
-  std::erase_if(all.rows, [&](const PublishedRow& row) {
-    return lower(row.source).find(part) == std::string::npos;
-  });
+  const std::string part = arguments.text("--source").value_or("");
+  std::erase_if(all.rows,
+                [&](const PublishedRow& row) { return !contains_ignoring_case(row.source, part); });
   if (!part.empty() && all.rows.empty())
     throw engine::InputError(
         fmt::format("no row that can be predicted has '{}' in its source", part));
@@ -63,6 +43,30 @@ std::string summary_table(const Validation& v, const std::string& title, Key key
   return format_table({"ROWS", "MEAN %", "MEDIAN %", "BIAS %", "IN 90 %", title}, rows,
                       output_width()) +
          "\n";
+}
+
+// What the fit of the constants records of rows that it had not seen.
+std::string left_out_table() {
+  const DataFile file = find_data_file("profiles", "rates", "rates file");
+  const nlohmann::json fit =
+      engine::parse_json(file.text, file.origin).value("fit", nlohmann::json());
+  if (!fit.contains("by_source")) return {};
+  auto mape = [](const nlohmann::json& errors, const char* kind) {
+    return percent(errors.at(kind).at("mape").get<double>());
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [source, errors] : fit.at("by_source").items())
+    rows.push_back({std::to_string(errors.at("rows").get<int>()), mape(errors, "in_sample"),
+                    mape(errors, "shapes_left_out"), mape(errors, "source_left_out"), source});
+  const nlohmann::json& alike = fit.at("sources_weighted_alike");
+  return format_table({"ROWS", "FITTED %", "NEW SHAPE %", "NEW SOURCE %", "SOURCE"}, rows,
+                      output_width()) +
+         fmt::format(
+             "Mean errors when the rows are in the fit, when their model shape is left out of "
+             "it, and when their\nwhole source is left out and its software counts as "
+             "unknown. Sources weighted alike: {}, {} and {} %.\nThe fit ({}): {}\n\n",
+             mape(alike, "in_sample"), mape(alike, "shapes_left_out"),
+             mape(alike, "source_left_out"), file.origin, fit.at("command").get<std::string>());
 }
 
 std::string quantity(const PublishedRow& row, double value) {
@@ -111,12 +115,13 @@ std::string text_of(const Validation& v, bool every_row) {
 }
 
 int run_validate(const Arguments& arguments) {
-  const Validation validation =
-      validate(chosen_rows(arguments, read_published(read_table(arguments), RatesTable::load())));
+  const Validation validation = validate(chosen_rows(
+      arguments, read_published(published_table(arguments, kOwnTable), RatesTable::load())));
   if (arguments.flag("--json"))
     print_result(json_text(validation_to_json(validation)) + "\n");
   else
-    print_result(text_of(validation, arguments.flag("--rows")));
+    print_result((arguments.text("FILE") ? "" : left_out_table()) +
+                 text_of(validation, arguments.flag("--rows")));
   return static_cast<int>(validation.predicted.empty() ? engine::ExitCode::nothing_fits
                                                        : engine::ExitCode::found);
 }

@@ -57,8 +57,14 @@ struct Recommendation {
   double days_to_train() const;          // 0 without a best plan
 };
 
+// Days that the whole training takes in steps of `step_seconds`.
+double training_days(const engine::Workload& work, double step_seconds);
+
 // Predicts all plans and recommends. Nothing is measured here.
 Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions);
+
+// The plan that recommend() picks without restrictions, and nothing else; nullopt where none fits.
+std::optional<PlanAnswer> fastest_plan(const Scenario& scenario);
 
 // One plan, predicted: violations, step, memory, whether it fits.
 PlanAnswer predict_plan(const Scenario& scenario, const engine::ParallelPlan& plan);

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "engine/base/errors.h"
+#include "engine/data/batches.h"
 #include "engine/data/indexed_writer.h"
 #include "engine/data/permutation.h"
-#include "engine/data/batches.h"
 #include "tests/support/temporary_folder.h"
 
 namespace engine {
