@@ -42,7 +42,7 @@ std::pair<StepPart, double> largest_loss(const engine::Outcome& fast, const engi
 std::string compare(const Recommendation& r, std::string_view label, const ParallelPlan& plan) {
   const PlanAnswer other = predict_plan(r.scenario, plan);
   if (!other.predicted.violations.empty()) return {};
-  const engine::Outcome& best = r.best->predicted;
+  const engine::Outcome best = predict_plan(r.scenario, r.best->plan).predicted;
   if (!other.predicted.fits)
     return fmt::format("{}: does not fit ({} at the fullest stage, of {})", label,
                        format_bytes(other.predicted.memory.peak_bytes),
