@@ -5,6 +5,7 @@
 
 #include "tuner/cli/command.h"
 #include "tuner/model/scenario.h"
+#include "tuner/store/store.h"
 
 namespace tuner {
 
@@ -16,5 +17,11 @@ void print_answer(const nlohmann::json& answer, const Arguments& arguments);
 void store_answer(const nlohmann::json& answer, const Arguments& arguments,
                   const Scenario& scenario, const std::string& kind, const std::string& title,
                   const std::string& status);
+
+// A run as it is stored before its answer is known.
+RunRecord unfinished_run(const Arguments& arguments, const Scenario& scenario,
+                         const std::string& kind);
+// The file that --db names, or the default one.
+std::string store_path(const Arguments& arguments);
 
 }  // namespace tuner

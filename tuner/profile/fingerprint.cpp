@@ -46,8 +46,8 @@ Host this_host() {
   Host host;
   host.cpu = cpu_name();
   host.cores = usable_cores();
-  host.memory_bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<double>(sysconf(_SC_PAGESIZE));
+  host.memory_bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   utsname names{};
   if (uname(&names) == 0) host.system = fmt::format("{} {}", names.sysname, names.release);
   return host;
@@ -62,11 +62,10 @@ Fingerprint take_fingerprint(const Host& host, const std::string& worker,
       {"cores", host.cores},
       {"memory_bytes", host.memory_bytes},
       {"system", host.system},
-      {"worker_hash",
-       hash_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()})},
+      {"worker_hash", hash_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()})},
       {"launcher", launcher}};
-  for (const char* name : {"OMP_NUM_THREADS", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY",
-                           "ONEDNN_MAX_CPU_ISA"})
+  for (const char* name :
+       {"OMP_NUM_THREADS", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "ONEDNN_MAX_CPU_ISA"})
     if (const char* value = std::getenv(name)) json["variables"][name] = value;
   Fingerprint fingerprint;
   fingerprint.text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

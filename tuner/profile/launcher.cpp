@@ -109,8 +109,8 @@ Outcome failed(OutcomeStatus status, std::string reason) {
 // Why the worker's Outcome cannot be used; nothing when it can.
 std::optional<Outcome> read_outcome(const std::string& path, std::string& problem) {
   try {
-    Outcome outcome = engine::outcome_from_json(
-        engine::parse_json(engine::read_text_file(path), path), path);
+    Outcome outcome =
+        engine::outcome_from_json(engine::parse_json(engine::read_text_file(path), path), path);
     if (outcome.status != OutcomeStatus::ok) return outcome;
     if (std::isfinite(outcome.step_seconds) && outcome.step_seconds > 0) return outcome;
     problem = "its outcome has no step time";
@@ -145,10 +145,10 @@ std::optional<Outcome> watch(Process& process, EventReader& events, const TrialL
     if (passed > limits.budget_seconds)
       return failed(OutcomeStatus::interrupted, "the measuring budget ended");
     if (passed > limits.deadline_seconds)
-      return failed(OutcomeStatus::timed_out,
-                    fmt::format("no end after {}; {} steps were done",
-                                engine::format_seconds(limits.deadline_seconds),
-                                events.samples().size()));
+      return failed(
+          OutcomeStatus::timed_out,
+          fmt::format("no end after {}; {} steps were done",
+                      engine::format_seconds(limits.deadline_seconds), events.samples().size()));
     events.read();
     if (limits.hopeless_seconds > 0 && !events.samples().empty() &&
         events.samples().back() > limits.hopeless_seconds) {
@@ -186,8 +186,8 @@ Launcher Launcher::find(LauncherKind kind) {
 
 std::vector<std::string> Launcher::command(int ranks, const std::string& job_path) const {
   if (kind == LauncherKind::local) return {worker, job_path};
-  std::vector<std::string> words = {"mpirun", "-n", std::to_string(ranks), "--oversubscribe",
-                                    "--bind-to", "none"};
+  std::vector<std::string> words = {"mpirun",          "-n",        std::to_string(ranks),
+                                    "--oversubscribe", "--bind-to", "none"};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
   words.push_back(worker);
   words.push_back(job_path);
@@ -225,7 +225,8 @@ TrialEnd run_trial(const Launcher& launcher, engine::Job job, const std::string&
   end.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   events.read();
-  end.samples = end.outcome.samples_seconds.empty() ? events.samples() : end.outcome.samples_seconds;
+  end.samples =
+      end.outcome.samples_seconds.empty() ? events.samples() : end.outcome.samples_seconds;
   end.outcome.samples_seconds = end.samples;
   return end;
 }

@@ -36,11 +36,11 @@ struct TrialLimits {
 };
 
 struct TrialEnd {
-  engine::Outcome outcome;        // always with a status, and a reason unless ok
-  std::vector<double> samples;    // seconds of the steps behind job.warmup_steps, also of a failure
-  double wall_seconds = 0;        // from start to end
-  bool died_by_signal = false;    // of nobody's asking
-  bool gave_up = false;           // hopeless_seconds
+  engine::Outcome outcome;      // always with a status, and a reason unless ok
+  std::vector<double> samples;  // seconds of the steps behind job.warmup_steps, also of a failure
+  double wall_seconds = 0;      // from start to end
+  bool died_by_signal = false;  // of nobody's asking
+  bool gave_up = false;         // hopeless_seconds
 };
 
 // Runs the job in `folder`, which exists: job.json, command, events.jsonl, outcome.json, stdout and

@@ -45,9 +45,9 @@ Outcome stored_outcome(const TrialRecord& trial) {
 
 // Adds what one more trial found.
 void add(Measurement& measurement, const Outcome& outcome) {
-  const bool timed = outcome.status == OutcomeStatus::ok ||
-                     (outcome.status == OutcomeStatus::interrupted &&
-                      !outcome.samples_seconds.empty());
+  const bool timed =
+      outcome.status == OutcomeStatus::ok ||
+      (outcome.status == OutcomeStatus::interrupted && !outcome.samples_seconds.empty());
   if (timed)
     measurement.samples.insert(measurement.samples.end(), outcome.samples_seconds.begin(),
                                outcome.samples_seconds.end());
@@ -83,6 +83,11 @@ std::string hash_of(const engine::Job& job) {
   return hash_text(engine::job_to_json(same).dump());
 }
 
+Fingerprint environment_of(const Host& host, const Launcher& launcher) {
+  return take_fingerprint(host, launcher.worker,
+                          launcher.kind == LauncherKind::local ? "local" : "mpirun");
+}
+
 std::string trials_folder() {
   const auto absolute = [](const char* name) -> std::string {
     const char* value = std::getenv(name);
@@ -101,8 +106,7 @@ Profiler::Profiler(Store& store, int64_t run, Launcher launcher, const Host& hos
     : store_(store),
       run_(run),
       launcher_(std::move(launcher)),
-      fingerprint_(take_fingerprint(host, launcher_.worker,
-                                    launcher_.kind == LauncherKind::local ? "local" : "mpirun")) {
+      fingerprint_(environment_of(host, launcher_)) {
   store_.add_environment(fingerprint_.hash, fingerprint_.text);
 }
 
@@ -110,9 +114,9 @@ Measurement Profiler::recall(const std::string& hash) const {
   Measurement measurement;
   for (const TrialRecord& trial : store_.finished_trials(hash, fingerprint_.hash)) {
     const Outcome outcome = stored_outcome(trial);
-    const bool useful = outcome.status == OutcomeStatus::ok || is_final(outcome.status) ||
-                        (outcome.status == OutcomeStatus::interrupted &&
-                         !outcome.samples_seconds.empty());
+    const bool useful =
+        outcome.status == OutcomeStatus::ok || is_final(outcome.status) ||
+        (outcome.status == OutcomeStatus::interrupted && !outcome.samples_seconds.empty());
     if (!useful) continue;
     add(measurement, outcome);
     measurement.trials.push_back(trial.id);

@@ -1,4 +1,5 @@
-// Profiler: measures jobs by trials, stores each before the next begins, and recalls what is stored.
+// Profiler: measures jobs by trials, stores each before the next begins, and recalls what is
+// stored.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,6 +16,9 @@ namespace tuner {
 // Equal for jobs that measure the same: steps, paths and the model's name do not count.
 std::string hash_of(const engine::Job& job);
 
+// The environment of trials of this launcher.
+Fingerprint environment_of(const Host& host, const Launcher& launcher);
+
 // Where trials leave their files: $XDG_STATE_HOME/autotune/trials or below ~/.local/state.
 std::string trials_folder();
 
@@ -22,10 +26,10 @@ struct Measurement {
   // Of all samples together: step_seconds is their median behind the warm-up, the interval that of
   // the median. Memory, traffic and loss are those of the newest complete trial.
   engine::Outcome outcome;
-  std::vector<double> samples;   // in the order they were taken
-  std::vector<int64_t> trials;   // they come from, in the store
-  int new_trials = 0;            // run now
-  double spent_seconds = 0;      // by these
+  std::vector<double> samples;  // in the order they were taken
+  std::vector<int64_t> trials;  // they come from, in the store
+  int new_trials = 0;           // run now
+  double spent_seconds = 0;     // by these
 };
 
 class Profiler {
@@ -39,6 +43,7 @@ class Profiler {
   // Throws Error (storage).
   Measurement measure(engine::Job job, int64_t samples, const TrialLimits& limits);
 
+  // Hash of the fingerprint.
   const std::string& environment() const { return fingerprint_.hash; }
   const Launcher& launcher() const { return launcher_; }
 

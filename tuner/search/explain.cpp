@@ -67,7 +67,7 @@ bool states_may_fit(const Scenario& scenario, int gpus) {
   const StateBytes& state = scenario.stack.state(scenario.workload.precision);
   const double bytes = static_cast<double>(engine::parameter_count(scenario.model)) *
                        (state.parameter + state.gradient + state.optimizer) / gpus;
-  return MemoryModel(scenario).fits(bytes + scenario.stack.runtime_bytes);
+  return MemoryModel(scenario).fits(bytes + scenario.runtime_bytes());
 }
 
 // The number of GPUs nearest to the scenario's for which a plan fits, with the fastest one.

@@ -17,8 +17,8 @@ using engine::ParallelPlan;
 namespace {
 
 constexpr int64_t kFirstSamples = 3;
-constexpr int kRounds = 3;             // of which each doubles the samples of the faster half
-constexpr size_t kFewestPlans = 3;     // before a small chance ends the choosing
+constexpr int kRounds = 3;          // of which each doubles the samples of the faster half
+constexpr size_t kFewestPlans = 3;  // before a small chance ends the choosing
 constexpr double kSmallChance = 0.05;
 constexpr double kHopeless = 3;        // times the best plan's step
 constexpr double kLeastDeadline = 60;  // seconds
@@ -172,8 +172,8 @@ class Measuring {
 
   void tell(const Item& item, int done, int total, double best) const {
     if (!options_.progress) return;
-    const auto failures = std::count_if(items_.begin(), items_.end(),
-                                        [](const Item& one) { return one.failed(); });
+    const auto failures =
+        std::count_if(items_.begin(), items_.end(), [](const Item& one) { return one.failed(); });
     options_.progress({done, total, static_cast<int>(failures), best, account_.spent_seconds,
                        options_.budget_seconds, engine::describe(item.answer->plan)});
   }
@@ -231,8 +231,13 @@ engine::Job job_of(const Scenario& scenario, const ParallelPlan& plan) {
   job.workload.tokens = 1;  // of the whole training: nothing that a trial depends on
   job.warmup_steps = 1;
   job.memory_limit_bytes =
-      std::max(1.0, scenario.cluster.device.memory_bytes - scenario.stack.runtime_bytes);
+      std::max(1.0, scenario.cluster.device.memory_bytes - scenario.runtime_bytes());
   return job;
+}
+
+double trial_seconds(double step_seconds) {
+  constexpr double kStart = 0.5;
+  return kStart + static_cast<double>(kFirstSamples + 1) * step_seconds;
 }
 
 MeasureAccount measure_plans(const Scenario& scenario, Profiler& profiler,

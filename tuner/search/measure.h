@@ -11,12 +11,12 @@
 namespace tuner {
 
 struct MeasureProgress {
-  int done = 0, total = 0;   // plans of the current round
+  int done = 0, total = 0;  // plans of the current round
   int failures = 0;
-  double best_seconds = 0;   // 0 = none yet
+  double best_seconds = 0;  // 0 = none yet
   double spent_seconds = 0;
   double budget_seconds = 0;
-  std::string now;           // the plan in progress
+  std::string now;  // the plan in progress
 };
 
 struct MeasureOptions {
@@ -28,6 +28,9 @@ struct MeasureOptions {
 
 // The job that measures a plan of the scenario: synthetic tokens, the memory of a rank as limit.
 engine::Job job_of(const Scenario& scenario, const engine::ParallelPlan& plan);
+
+// Wall time of the first trial of a plan with such a step, starting included.
+double trial_seconds(double step_seconds);
 
 // The plan predicted fastest and the baseline first; then, one by one, the plan that could be the
 // fastest after the correction by what was measured so far, until none has a real chance. The

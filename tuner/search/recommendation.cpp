@@ -41,8 +41,7 @@ double probability_of_reversal(const Rates& rates, double slower) {
 // The same for two plans whose times are measured: from the interval of the ratio of their medians.
 double probability_of_reversal(const engine::Outcome& best, const engine::Outcome& other) {
   const Ratio ratio = ratio_of_medians(other.samples_seconds, best.samples_seconds);
-  const double spread =
-      std::log(ratio.interval.high / ratio.interval.low) / (2 * 1.645) + 1e-9;
+  const double spread = std::log(ratio.interval.high / ratio.interval.low) / (2 * 1.645) + 1e-9;
   return normal_cdf(-std::log(ratio.value) / spread);
 }
 

@@ -72,19 +72,19 @@ Json measurement_json(const Recommendation& r) {
   Json plans = Json::array();
   for (const PlanMeasurement& one : account.plans) {
     const engine::Outcome& outcome = one.outcome;
-    plans.push_back({{"plan", engine::plan_to_json(one.plan, r.scenario.model.layers)},
-                     {"text", engine::describe(one.plan)},
-                     {"predicted_seconds", one.predicted_seconds},
-                     {"measured_seconds", outcome.step_seconds},
-                     {"interval_seconds",
-                      {outcome.interval_seconds.low, outcome.interval_seconds.high}},
-                     {"samples", outcome.samples_seconds.size()},
-                     {"predicted_bytes", one.predicted_bytes},
-                     {"peak_bytes", outcome.memory.peak_bytes},
-                     {"status", name_of(outcome.status)},
-                     {"reason", outcome.reason},
-                     {"trials", one.trials},
-                     {"recalled", one.recalled}});
+    plans.push_back(
+        {{"plan", engine::plan_to_json(one.plan, r.scenario.model.layers)},
+         {"text", engine::describe(one.plan)},
+         {"predicted_seconds", one.predicted_seconds},
+         {"measured_seconds", outcome.step_seconds},
+         {"interval_seconds", {outcome.interval_seconds.low, outcome.interval_seconds.high}},
+         {"samples", outcome.samples_seconds.size()},
+         {"predicted_bytes", one.predicted_bytes},
+         {"peak_bytes", outcome.memory.peak_bytes},
+         {"status", name_of(outcome.status)},
+         {"reason", outcome.reason},
+         {"trials", one.trials},
+         {"recalled", one.recalled}});
   }
   return {{"plans", std::move(plans)},
           {"environment", account.environment},

@@ -43,8 +43,7 @@ std::array<double, ResidualModel::kFeatures> ResidualModel::solve(
   for (size_t i = 0; i < kFeatures; ++i)
     for (size_t row = i + 1; row < kFeatures; ++row) {
       const double factor = a[row][i] / a[i][i];
-      for (size_t column = i; column < kFeatures; ++column)
-        a[row][column] -= factor * a[i][column];
+      for (size_t column = i; column < kFeatures; ++column) a[row][column] -= factor * a[i][column];
       right[row] -= factor * right[i];
     }
   for (size_t i = kFeatures; i-- > 0;) {
