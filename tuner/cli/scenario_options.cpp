@@ -228,12 +228,13 @@ std::vector<Option> scenario_options() {
 std::vector<Option> restriction_options() { return options_of_plan(true); }
 std::vector<Option> plan_options() { return options_of_plan(false); }
 
-ScenarioAnswer scenario_of(const Arguments& arguments) {
+ScenarioAnswer scenario_of(const Arguments& arguments, const std::optional<ClusterSpec>& cluster) {
   return scenario_of(arguments, arguments.text("--model").value(),
-                     arguments.integer("--gpus").value());
+                     arguments.integer("--gpus").value(), cluster);
 }
 
-ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model, int64_t gpus) {
+ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model, int64_t gpus,
+                           const std::optional<ClusterSpec>& cluster) {
   ScenarioAnswer answer;
   Scenario& s = answer.scenario;
   std::vector<std::string> problems;
@@ -246,8 +247,11 @@ ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model,
   };
   const std::string gpu = arguments.text("--gpu").value_or("a100-80gb");
   attempt([&] { s.model = find_model(model); });
+  const bool given = cluster && !arguments.has("--gpu");
   attempt([&] {
-    s.cluster = find_cluster(gpu, static_cast<int>(gpus),
+    s.cluster =
+        given ? *cluster
+              : find_cluster(gpu, static_cast<int>(gpus),
                              static_cast<int>(arguments.integer("--gpus-per-node").value_or(0)));
   });
   attempt([&] {
@@ -255,7 +259,10 @@ ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model,
   });
   if (!problems.empty()) throw engine::InputError(problems);
 
-  if (!arguments.has("--gpu")) answer.defaults.push_back(fmt::format("GPU {}", gpu));
+  if (given)
+    answer.defaults.push_back("this machine as the cluster");
+  else if (!arguments.has("--gpu"))
+    answer.defaults.push_back(fmt::format("GPU {}", gpu));
   if (!arguments.has("--stack")) answer.defaults.push_back(fmt::format("stack {}", s.stack.name));
   set_workload(arguments, answer);
   s.rates = RatesTable::load().resolve(s.cluster, s.stack, s.workload.precision);

@@ -89,7 +89,8 @@ int run_size(const Arguments& arguments) {
       !sizing.best            ? std::pair("nothing fits", engine::ExitCode::nothing_fits)
       : sizing.meets_deadline ? std::pair("found", engine::ExitCode::found)
                               : std::pair("target missed", engine::ExitCode::target_missed);
-  store_answer(answer, arguments, sizing.scenario, "size", title_of(sizing), status);
+  store_answer(answer, arguments, sizing.scenario.model, sizing.scenario.cluster, "size",
+               title_of(sizing), status);
   return static_cast<int>(code);
 }
 

@@ -144,7 +144,7 @@ StageMemory MemoryModel::stage_memory(const RankMemory& rank, const ParallelPlan
         stack.gathered_layers * static_cast<double>(p.layer) * engine::storage_bytes(precision);
 
   memory[MemoryUse::runtime] =
-      stack.runtime_bytes +
+      scenario_->runtime_bytes() +
       stack.fragmentation * (memory[MemoryUse::activation] + memory[MemoryUse::recompute] +
                              memory[MemoryUse::workspace]);
   return memory;

@@ -131,4 +131,14 @@ Rates RatesTable::resolve(const std::vector<size_t>& applicable) const {
   return rates;
 }
 
+Rates RatesTable::resolve(const ClusterSpec& cluster, const Stack& stack,
+                          engine::Precision precision) const {
+  Rates rates = resolve(applicable(cluster, stack, precision));
+  for (const Field& field : kFields)
+    if (const auto own = cluster.device.rates.find(std::string(field.name));
+        own != cluster.device.rates.end())
+      rates.*field.value = own->second;
+  return rates;
+}
+
 }  // namespace tuner

@@ -78,6 +78,36 @@ Json grid_json(const Scenario& scenario, const GridComparison& grid) {
           {"fits", grid.fits},   {"best", answer_json(scenario, grid.best)}};
 }
 
+Json measurement_json(const Recommendation& r) {
+  if (!r.measurement) return nullptr;
+  const MeasureAccount& account = *r.measurement;
+  Json plans = Json::array();
+  for (const PlanMeasurement& one : account.plans) {
+    const engine::Outcome& outcome = one.outcome;
+    plans.push_back(
+        {{"plan", engine::plan_to_json(one.plan, r.scenario.model.layers)},
+         {"text", engine::describe(one.plan)},
+         {"predicted_seconds", one.predicted_seconds},
+         {"measured_seconds", outcome.step_seconds},
+         {"interval_seconds", {outcome.interval_seconds.low, outcome.interval_seconds.high}},
+         {"samples", outcome.samples_seconds.size()},
+         {"predicted_bytes", one.predicted_bytes},
+         {"peak_bytes", outcome.memory.peak_bytes},
+         {"status", name_of(outcome.status)},
+         {"reason", outcome.reason},
+         {"trials", one.trials},
+         {"recalled", one.recalled}});
+  }
+  return {{"plans", std::move(plans)},
+          {"environment", account.environment},
+          {"new_trials", account.new_trials},
+          {"spent_seconds", account.spent_seconds},
+          {"budget_seconds", account.budget_seconds},
+          {"budget_ended", account.budget_ended},
+          {"interrupted", account.interrupted},
+          {"correction", account.correction}};
+}
+
 }  // namespace
 
 Json recommendation_to_json(const Recommendation& r) {
@@ -94,6 +124,7 @@ Json recommendation_to_json(const Recommendation& r) {
                {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
                {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
                {"grid", grid_json(r.scenario, r.grid)},
+               {"measurement", measurement_json(r)},
                {"reasons", r.reasons},
                {"remedies", r.remedies},
                {"assumptions", r.assumptions}};
