@@ -63,8 +63,8 @@ double training_days(const engine::Workload& work, double step_seconds);
 // Predicts all plans and recommends. Nothing is measured here.
 Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions);
 
-// The plan that recommend() picks without restrictions, and nothing else; nullopt where none fits.
-std::optional<PlanAnswer> fastest_plan(const Scenario& scenario);
+// The plan that recommend() picks of what a search found; nullopt where nothing fits.
+std::optional<PlanAnswer> fastest_plan(const Scenario& scenario, const SearchResult& search);
 
 // One plan, predicted: violations, step, memory, whether it fits.
 PlanAnswer predict_plan(const Scenario& scenario, const engine::ParallelPlan& plan);
