@@ -1,10 +1,13 @@
 // Which number of GPUs or which size meets a deadline.
 #include "tuner/search/ladder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
+#include "engine/base/errors.h"
 #include "tuner/model/presets.h"
 #include "tuner/space/search_space.h"
 
@@ -115,7 +118,14 @@ double Ladder::ideal_days(size_t index) const {
 
 Ladder gpu_ladder(const Scenario& scenario) {
   std::vector<int> counts = SearchSpace(scenario, {}).usable_gpu_counts();
-  std::erase_if(counts, [&](int count) { return count % scenario.cluster.gpus_per_node() != 0; });
+  // The ranks of a CPU are no machines that anybody rents by the node.
+  const int node = scenario.cluster.device.is_cpu() ? 1 : scenario.cluster.gpus_per_node();
+  std::erase_if(counts, [node](int count) { return count % node != 0; });
+  if (counts.empty())
+    throw engine::InputError(
+        fmt::format("no plan of {} with a batch of {} fills whole nodes of {} GPUs; give another "
+                    "--gbs or --gpus-per-node",
+                    scenario.model.name, scenario.workload.gbs, scenario.cluster.gpus_per_node()));
   std::vector<double> load;
   std::vector<size_t> stops;  // of every power of two, the number with most factors of two
   for (size_t index = 0; index < counts.size(); ++index) {

@@ -61,7 +61,9 @@ class Ladder {
   std::map<size_t, Candidate> seen_;
 };
 
-// Numbers of GPUs in whole nodes that some plan of the scenario's model can use, ascending.
+// Numbers of GPUs in whole nodes that some plan of the scenario's model can use, ascending; of a
+// CPU any number of ranks.
+// Throws InputError when there is none.
 Ladder gpu_ladder(const Scenario& scenario);
 // Models of 10t to 1m parameters in the proportions of GPT-3 on the scenario's GPUs, descending.
 Ladder parameter_ladder(const Scenario& scenario);

@@ -28,7 +28,8 @@ double amount_of(SizeUnknown unknown, const Scenario& scenario) {
 
 std::string amount_text(SizeUnknown unknown, const Scenario& scenario) {
   return unknown == SizeUnknown::gpus
-             ? format_grouped(scenario.cluster.gpus) + " GPUs"
+             ? fmt::format("{} GPU{}", format_grouped(scenario.cluster.gpus),
+                           scenario.cluster.gpus == 1 ? "" : "s")
              : engine::format_count(amount_of(unknown, scenario)) + " parameters";
 }
 
@@ -50,7 +51,7 @@ void note_batch_limit(const Scenario& scenario, const PlanAnswer& best,
         fmt::format("{} for {} pipeline stages, which idle for {:.0f} % of the step; a "
                     "larger --gbs would use GPUs better",
                     batch, plan.pp, 100 * bubble));
-  else if (m == 1 && plan.dp > 1)
+  else if (m == 1 && plan.mbs == 1 && plan.dp > 1)
     notes.push_back(batch + ", so further replicas would have nothing to do");
 }
 
