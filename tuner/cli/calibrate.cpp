@@ -1,4 +1,5 @@
-// autotune calibrate --from: fits the constants of the cost model to published runs.
+// autotune calibrate: fits the constants of the cost model to published runs, or measures this
+// machine.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -7,6 +8,7 @@
 
 #include "engine/base/errors.h"
 #include "engine/base/json_reader.h"
+#include "tuner/cli/calibrate_host.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
 #include "tuner/model/data_files.h"
@@ -53,6 +55,7 @@ std::string document(const nlohmann::json& json) {
 }
 
 int run_calibrate(const Arguments& arguments) {
+  if (!arguments.has("--from")) return calibrate_host(arguments);
   const std::string from = arguments.text("--from").value();
   const CsvTable csv = CsvTable::parse(engine::read_text_file(from), from);
   const RatesTable start = RatesTable::load().with_priors();
@@ -87,25 +90,30 @@ int run_calibrate(const Arguments& arguments) {
 Command calibrate_command() {
   return {
       .words = "calibrate",
-      .summary = "Fit the constants of the cost model to published or own runs",
+      .summary = "Measure this machine, or fit the cost model to published or own runs",
       .description =
-          "Starts from the priors in profiles/rates.json and writes the file again with the "
+          "Without --from: trains small models on this machine for about a minute, fits the rates "
+          "of a core, of memory and of messages to the measured steps, and writes the profile that "
+          "`train --device cpu` takes from then on. With --from: starts from the priors in "
+          "profiles/rates.json and writes the file again with the "
           "fitted values, the rows and the errors on rows left out (whole model shapes, whole "
           "sources). The same rows give the same digits. A file in your own data folder is used "
           "instead of the built-in one from then on.",
-      .examples = {{"calibrate --from runs.csv", "Fit to your own runs"},
+      .examples = {{"calibrate", "Measure this machine"},
+                   {"calibrate --from runs.csv", "Fit to your own runs"},
                    {"calibrate --from tests/data/published_train.csv --output profiles/rates.json",
                     "Repeat the fit of the built-in constants"}},
       .options = {{.name = "--from",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",
                    .help = "A CSV table of training runs, as for validate train",
-                   .required = true},
+                   .default_text = "this machine is measured"},
                   {.name = "--output",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",
                    .help = "Where to write the constants",
-                   .default_text = "your data folder"}},
+                   .default_text = "your data folder"},
+                  database_option()},
       .run = run_calibrate};
 }
 

@@ -36,7 +36,8 @@ double trial_seconds(double step_seconds);
 // fastest after the correction by what was measured so far, until none has a real chance. The
 // faster half is measured again with twice the samples, and again, so that slow plans cost little
 // (successive halving: Jamieson and Talwalkar 2016). Afterwards `plans` are ranked by measured
-// times and, where there are none, by corrected predictions; plans that failed come last.
+// times and, where there are none, by corrected predictions; plans that failed come last, and the
+// fastest of the measured ones first of all.
 MeasureAccount measure_plans(const Scenario& scenario, Profiler& profiler,
                              const MeasureOptions& options, std::vector<PlanAnswer>& plans,
                              std::optional<PlanAnswer>& baseline);
