@@ -10,6 +10,7 @@
 
 #include "engine/base/errors.h"
 #include "engine/base/files.h"
+#include "engine/base/json_reader.h"
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/host_cluster.h"
