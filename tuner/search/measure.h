@@ -23,7 +23,7 @@ struct MeasureOptions {
   int64_t most_plans = 8;
   double budget_seconds = 120;
   const std::atomic<int>* stop = nullptr;
-  std::function<void(const MeasureProgress&)> progress;
+  std::function<void(const MeasureProgress&)> progress = {};
 };
 
 // The job that measures a plan of the scenario: synthetic tokens, the memory of a rank as limit.
