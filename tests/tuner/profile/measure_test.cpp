@@ -34,10 +34,13 @@ class Measuring : public testing::Test {
   Launcher world_where_a_step_takes(const std::string& seconds, const std::string& before = "") {
     return fake_worker(folder_, R"(tp=$(sed -n 's/.*"tp": \([0-9]*\).*/\1/p' "$1")
 zero=$(sed -n 's/.*"zero": \([0-9]*\).*/\1/p' "$1")
+steps=$(sed -n 's/^ *"steps": \([0-9]*\).*/\1/p' "$1")
 )" + before + "\nt=" + seconds + R"(
+samples=$t
+while [ $steps -gt 2 ]; do samples="$samples, $t"; steps=$((steps - 1)); done
 cat > "$folder/outcome.json" <<END
 {"status": "ok", "measured": true, "step_seconds": $t, "interval_seconds": [$t, $t], "fits": true,
- "tokens_per_second_per_gpu": 100, "tflops_per_gpu": 1, "samples_seconds": [$t, $t, $t]}
+ "tokens_per_second_per_gpu": 100, "tflops_per_gpu": 1, "samples_seconds": [$samples]}
 END
 )");
   }
