@@ -224,7 +224,8 @@ void predict_closed_loop(const ServeModel& model, ServePrediction& out) {
   const ServeWorkload& work = model.scenario().workload;
   const double share = std::max(1.0, work.concurrency / model.plan().replicas);
   const int clients = static_cast<int>(std::lround(share));
-  const int requests = static_cast<int>(std::lround(share * work.waves));
+  constexpr double kMostRequests = 4000;  // beyond, further waves change nothing
+  const int requests = static_cast<int>(std::lround(std::min(share * work.waves, kMostRequests)));
   const Simulation simulation =
       simulate_closed_loop(model, most_in_flight(model), clients, std::max(clients, requests));
   predict_simulated(model, simulation, 0, work.concurrency / model.plan().replicas, out);
