@@ -36,7 +36,7 @@ struct CrossEntropySums {
     const T* x = logits[row];
     const A shift = top.data[row];
     const A total =
-        sum_each<A>(group, cols, [&](int64_t c) { return exponential(A(x[c]) - shift); });
+        sum_each<A, 1>(group, cols, [&](int64_t c) { return exponential(A(x[c]) - shift); });
     if (group.rank() != 0) return;
     const int64_t local = targets.data[row] - first;
     const bool own = targets.data[row] >= 0 && local >= 0 && local < cols;

@@ -70,13 +70,13 @@ HOST_DEVICE void each(const G& group, int64_t n, F f) {
 constexpr int64_t kFourStreams = 512;
 
 // The sum of f(i) over [0, n), in arithmetic A. Its order depends on n and the instruction set
-// only.
-template <class A, Group G, class F>
+// only. A body with work of its own between the additions gains nothing by more than one stream.
+template <class A, int kStreams = 4, Group G, class F>
 HOST_DEVICE A sum_each(const G& group, int64_t n, F f) {
   A total = 0;
   if constexpr (std::is_same_v<G, SerialGroup>) {
     int64_t done = 0;
-    if (n >= kFourStreams) {
+    if (kStreams == 4 && n >= kFourStreams) {
       const int64_t quarter = n / 4;
       A a = 0, b = 0, c = 0, d = 0;
       KERNELS_PRAGMA(omp simd reduction(+ : a, b, c, d))

@@ -34,7 +34,7 @@ struct SoftmaxForward {
     const A top = max_each<A>(group, n, [&](int64_t c) { return factor * A(x[c]); });
     // f32 and f64 keep the powers where the result goes; bf16 would round them twice.
     if constexpr (sizeof(T) == sizeof(A)) {
-      const A total = sum_each<A>(group, n, [&](int64_t c) {
+      const A total = sum_each<A, 1>(group, n, [&](int64_t c) {
         const A power = exponential(factor * A(x[c]) - top);
         y[c] = T(power);
         return power;
@@ -43,7 +43,7 @@ struct SoftmaxForward {
       each(group, n, [&](int64_t c) { y[c] = T(A(y[c]) * inverse); });
     } else {
       const A total =
-          sum_each<A>(group, n, [&](int64_t c) { return exponential(factor * A(x[c]) - top); });
+          sum_each<A, 1>(group, n, [&](int64_t c) { return exponential(factor * A(x[c]) - top); });
       const A inverse = A(1) / total;
       each(group, n, [&](int64_t c) { y[c] = T(exponential(factor * A(x[c]) - top) * inverse); });
     }

@@ -33,6 +33,8 @@ Json gpt2_config(const ModelSpec& m) {
   const double dropout = m.dropout ? kDropout : 0.0;
   return {{"model_type", "gpt2"},
           {"architectures", {"GPT2LMHeadModel"}},
+          {"bos_token_id", nullptr},  // absent, readers would assume ids beyond a small vocabulary
+          {"eos_token_id", nullptr},
           {"n_layer", m.layers},
           {"n_embd", m.hidden},
           {"n_head", m.heads},
@@ -50,6 +52,8 @@ Json gpt2_config(const ModelSpec& m) {
 Json llama_config(const ModelSpec& m) {
   Json json = {{"model_type", "llama"},
                {"architectures", {"LlamaForCausalLM"}},
+               {"bos_token_id", nullptr},
+               {"eos_token_id", nullptr},
                {"num_hidden_layers", m.layers},
                {"hidden_size", m.hidden},
                {"num_attention_heads", m.heads},

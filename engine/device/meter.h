@@ -33,6 +33,7 @@ class Meter {
   int64_t at_peak(MemoryUse use) const { return at_peak_[index(use)]; }  // these sum to peak()
   double matmul_flops() const { return matmul_flops_; }                  // 2 m n k of every product
 
+  void restart_flops() { matmul_flops_ = 0; }
   // Begins a new period: peaks fall to what is in use, FLOPs to 0.
   void restart() {
     peaks_ = at_peak_ = in_use_;

@@ -96,10 +96,10 @@ ParallelPlan plan_from_json(const Json& json, const std::string& source) {
     plan.layers_per_stage.push_back(static_cast<int>(layers));
   reader.finish();
   problems.throw_if_any();
-  // Equal shares are written in full and read back as what they are.
+  // Equal shares are written in full and read back as what they are, unless their chunks differ.
   const auto& shares = plan.layers_per_stage;
   if (!shares.empty() && std::equal(shares.begin() + 1, shares.end(), shares.begin()) &&
-      static_cast<int>(shares.size()) == plan.pp)
+      static_cast<int>(shares.size()) == plan.pp && shares.front() % plan.vpp == 0)
     plan.layers_per_stage.clear();
   return plan;
 }

@@ -20,7 +20,8 @@ struct Request {
   std::string stack = "megatron-2022";
   int64_t gbs = 1536;
   int64_t seq = 2048;
-  std::optional<engine::Precision> precision = {};  // default: the first of bf16, fp16, f32 that runs
+  std::optional<engine::Precision> precision =
+      {};  // default: the first of bf16, fp16, f32 that runs
   std::optional<engine::AttentionKind> attention = {};  // default: the stack's
 };
 

@@ -9,7 +9,6 @@
 #include "tuner/cli/help.h"
 #include "tuner/cli/output.h"
 #include "tuner/report/report.h"
-#include "tuner/store/store.h"
 
 namespace tuner {
 namespace {
@@ -24,7 +23,7 @@ bool is_utf8_locale() {
 }  // namespace
 
 void print_answer(const nlohmann::json& answer, const Arguments& arguments) {
-  if (arguments.flag("--json")) return print_result(answer.dump(2) + "\n");
+  if (arguments.flag("--json")) return print_result(json_text(answer) + "\n");
   ReportStyle style;
   style.width = output_width();
   style.color = use_color(arguments.color(), Stream::result);
@@ -32,21 +31,32 @@ void print_answer(const nlohmann::json& answer, const Arguments& arguments) {
   print_result(render_text(answer, style));
 }
 
-void store_answer(const nlohmann::json& answer, const Arguments& arguments,
-                  const engine::ModelSpec& model, const ClusterSpec& cluster,
-                  const std::string& kind, const std::string& title, const std::string& status) {
+RunRecord unfinished_run(const Arguments& arguments, const engine::ModelSpec& model,
+                         const ClusterSpec& cluster, const std::string& kind) {
   RunRecord run;
   run.command_line = arguments.command_line();
   run.kind = kind;
   run.model = model.name;
   run.gpu = cluster.device.name;
   run.gpus = cluster.gpus;
+  run.status = "unfinished";
+  run.tool_version = version_number();
+  return run;
+}
+
+std::string store_path(const Arguments& arguments) {
+  const auto path = arguments.text("--db");
+  return path ? *path : default_store_path();
+}
+
+void store_answer(const nlohmann::json& answer, const Arguments& arguments,
+                  const engine::ModelSpec& model, const ClusterSpec& cluster,
+                  const std::string& kind, const std::string& title, const std::string& status) {
+  RunRecord run = unfinished_run(arguments, model, cluster, kind);
   run.title = title;
   run.status = status;
-  run.tool_version = version_number();
-  run.answer = answer.dump();
-  const auto path = arguments.text("--db");
-  Store(path ? *path : default_store_path()).add_run(run);
+  run.answer = json_text(answer, -1);
+  Store(store_path(arguments)).add_run(run);
 }
 
 }  // namespace tuner

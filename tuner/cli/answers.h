@@ -6,6 +6,7 @@
 #include "engine/plan/model_spec.h"
 #include "tuner/cli/command.h"
 #include "tuner/model/cluster_spec.h"
+#include "tuner/store/store.h"
 
 namespace tuner {
 
@@ -17,5 +18,11 @@ void print_answer(const nlohmann::json& answer, const Arguments& arguments);
 void store_answer(const nlohmann::json& answer, const Arguments& arguments,
                   const engine::ModelSpec& model, const ClusterSpec& cluster,
                   const std::string& kind, const std::string& title, const std::string& status);
+
+// A run as it is stored before its answer is known.
+RunRecord unfinished_run(const Arguments& arguments, const engine::ModelSpec& model,
+                         const ClusterSpec& cluster, const std::string& kind);
+// The file that --db names, or the default one.
+std::string store_path(const Arguments& arguments);
 
 }  // namespace tuner

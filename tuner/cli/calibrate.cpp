@@ -96,8 +96,12 @@ int run_calibrate(const Arguments& arguments) {
   const std::string from = arguments.text("--from").value();
   const CsvTable csv = CsvTable::parse(engine::read_text_file(from), from);
   if (holds_serving_runs(csv)) return calibrate_serving(arguments, csv);
+  const bool afresh = arguments.flag("--afresh");
   RatesTable start = RatesTable::load();
-  start.reset_to_priors();
+  if (afresh)
+    start.reset_to_priors();
+  else
+    start.take_values_as_priors();
   PublishedRows published = read_published(csv, start);
   std::erase_if(published.rows,
                 [](const PublishedRow& row) { return row.metric != Metric::step_seconds; });
@@ -107,7 +111,8 @@ int run_calibrate(const Arguments& arguments) {
                     published.rows.size(), kFewest));
   const FitAccount account = fit_and_validate(start, published.rows, tell_progress);
   const std::string output = output_path(arguments, "rates.json");
-  const nlohmann::json fit = fit_to_json(account, "autotune calibrate --from " + from);
+  const nlohmann::json fit = fit_to_json(
+      account, fmt::format("autotune calibrate{} --from {}", afresh ? " --afresh" : "", from));
   write_file(output, document(account.table.to_json(fit)));
   print_result(fmt::format("Fitted {} rows; errors with every source weighted alike:\n",
                            account.in_sample.size()) +
@@ -125,19 +130,26 @@ Command calibrate_command() {
       .words = "calibrate",
       .summary = "Fit the constants of the models to published or own runs",
       .description =
-          "Starts from the priors in profiles/rates.json, or for a table of serving runs in "
-          "profiles/serve_rates.json, and writes the file again with the "
-          "fitted values, the rows and the errors on rows left out (whole model shapes, whole "
-          "sources). The same rows give the same digits. A file in your own data folder is used "
-          "instead of the built-in one from then on.",
-      .examples = {{"calibrate --from runs.csv", "Fit to your own runs"},
-                   {"calibrate --from tests/data/published_train.csv --output profiles/rates.json",
-                    "Repeat the fit of the built-in constants"}},
+          "Starts from the constants in use, so that a few rows of your own machines correct them, "
+          "or with --afresh from the priors behind them. Writes profiles/rates.json (for a table "
+          "of "
+          "serving runs, which always starts afresh, profiles/serve_rates.json) with the fitted "
+          "values, the rows and the errors on rows left out (whole model shapes, whole sources). "
+          "The "
+          "same rows give the same digits. A file in your own data folder is used instead of the "
+          "built-in one from then on.",
+      .examples =
+          {{"calibrate --from runs.csv", "Fit to your own runs"},
+           {"calibrate --afresh --from tests/data/published_train.csv --output profiles/rates.json",
+            "Repeat the fit of the built-in constants"}},
       .options = {{.name = "--from",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",
                    .help = "A CSV table of runs, as for validate train or validate infer",
                    .required = true},
+                  {.name = "--afresh",
+                   .kind = ValueKind::flag,
+                   .help = "Forget earlier fits: start from physics and microbenchmarks"},
                   {.name = "--output",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",

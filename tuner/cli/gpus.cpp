@@ -30,7 +30,7 @@ std::string list_gpus(bool json) {
     }
   }
   if (json)
-    return nlohmann::ordered_json{{"schema", "autotune.gpus/1"}, {"gpus", list}}.dump(2) + "\n";
+    return json_text(nlohmann::ordered_json{{"schema", "autotune.gpus/1"}, {"gpus", list}}) + "\n";
   return format_table({"NAME", "GiB", "GB/s", "FP16", "BF16", "FP8", "PER NODE", "LINK"}, rows,
                       output_width()) +
          "FP16, BF16, FP8: dense TFLOP/s of the datasheet.\n";
@@ -47,9 +47,9 @@ std::string rates(const BusBandwidth& bandwidth) {
 std::string show_gpu(const std::string& name, bool json) {
   const ClusterSpec cluster = find_cluster(name, 1);
   if (json)
-    return nlohmann::ordered_json{
-               {"schema", "autotune.gpu/1"}, {"name", name}, {"cluster", cluster_to_json(cluster)}}
-               .dump(2) +
+    return json_text(nlohmann::ordered_json{{"schema", "autotune.gpu/1"},
+                                            {"name", name},
+                                            {"cluster", cluster_to_json(cluster)}}) +
            "\n";
   const DeviceSpec& device = cluster.device;
   const Interconnect& links = cluster.interconnect;

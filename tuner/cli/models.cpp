@@ -41,7 +41,8 @@ std::string list_models(bool json) {
     }
   }
   if (json)
-    return nlohmann::ordered_json{{"schema", "autotune.models/1"}, {"models", list}}.dump(2) + "\n";
+    return json_text(nlohmann::ordered_json{{"schema", "autotune.models/1"}, {"models", list}}) +
+           "\n";
   return format_table(
       {"NAME", "PARAMETERS", "LAYERS", "HIDDEN", "HEADS", "KV", "VOCAB", "POSITIONS", "PREDICTED"},
       rows, output_width());
@@ -52,7 +53,7 @@ std::string show_model(const std::string& text, bool json) {
   if (json) {
     nlohmann::ordered_json answer = {{"schema", "autotune.model/1"}};
     answer.update(model_json(model));
-    return answer.dump(2) + "\n";
+    return json_text(answer) + "\n";
   }
   const auto parameters = engine::parameter_count(model);
   const auto active = engine::active_parameter_count(model);

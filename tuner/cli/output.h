@@ -40,6 +40,12 @@ std::string format_table(const std::vector<std::string>& header,
 // Breaks text at blanks into lines of at most `width`, each indented; empty lines stay.
 std::string wrapped_text(std::string_view text, size_t indent, size_t width);
 
+// A JSON document as text; names of files may hold bytes that are no UTF-8, which are replaced.
+template <class Json>
+std::string json_text(const Json& json, int indent = 2) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 // Writes the result. Trouble is kept and reported by finish_results().
 void print_result(std::string_view text);
 // Writes a message for the user to standard error.

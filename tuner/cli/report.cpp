@@ -31,7 +31,7 @@ int run_report(const Arguments& arguments) {
   else if (format == "csv")
     print_result(render_csv(answer));
   else if (format == "json")
-    print_result(answer.dump(2) + "\n");
+    print_result(json_text(answer) + "\n");
   else
     print_answer(answer, arguments);
   return 0;

@@ -91,7 +91,7 @@ int run_list(const Arguments& arguments) {
   if (arguments.flag("--json")) {
     OrderedJson list = OrderedJson::array();
     for (const RunSummary& run : runs) list.push_back(summary_json(run));
-    print_result(OrderedJson{{"schema", "autotune.runs/1"}, {"runs", list}}.dump(2) + "\n");
+    print_result(json_text(OrderedJson{{"schema", "autotune.runs/1"}, {"runs", list}}) + "\n");
   } else if (runs.empty()) {
     print_message("no run is stored that fits; `autotune train --help` shows how to start one\n");
   } else {
@@ -107,7 +107,7 @@ int run_show(const Arguments& arguments) {
     OrderedJson answer = {{"schema", "autotune.run/1"}};
     answer.update(summary_json(run));
     answer["answer"] = OrderedJson::parse(run.answer);
-    print_result(answer.dump(2) + "\n");
+    print_result(json_text(answer) + "\n");
     return 0;
   }
   print_result(

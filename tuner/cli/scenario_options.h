@@ -1,5 +1,6 @@
 // The options that say what is trained, on what, and how: shared by train, estimate and check.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,15 @@ struct ScenarioAnswer {
   std::vector<std::string> defaults;  // what was not given and which value was taken
 };
 
-// Throws InputError with every problem of the values.
-ScenarioAnswer scenario_of(const Arguments& arguments);
+// Throws InputError with every problem of the values. `cluster`, where given, is taken unless --gpu
+// names one.
+ScenarioAnswer scenario_of(const Arguments& arguments,
+                           const std::optional<ClusterSpec>& cluster = std::nullopt);
+// The same for another model, named as --model would, on another number of GPUs.
+ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model, int64_t gpus,
+                           const std::optional<ClusterSpec>& cluster = std::nullopt);
+// What no plan can mend is bad input: throws InputError with all of it.
+void refuse_impossible(const Scenario& scenario, const Restrictions& restrictions);
 Restrictions restrictions_of(const Arguments& arguments);
 // Degrees that are not given are 1, dp follows from the number of GPUs, and ZeRO is the least stage
 // of the stack.

@@ -45,6 +45,30 @@ std::string summary_table(const Validation& v, const std::string& title, Key key
          "\n";
 }
 
+// What the fit of the constants records of rows that it had not seen.
+std::string left_out_table() {
+  const DataFile file = find_data_file("profiles", "rates", "rates file");
+  const nlohmann::json fit =
+      engine::parse_json(file.text, file.origin).value("fit", nlohmann::json());
+  if (!fit.contains("by_source")) return {};
+  auto mape = [](const nlohmann::json& errors, const char* kind) {
+    return percent(errors.at(kind).at("mape").get<double>());
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [source, errors] : fit.at("by_source").items())
+    rows.push_back({std::to_string(errors.at("rows").get<int>()), mape(errors, "in_sample"),
+                    mape(errors, "shapes_left_out"), mape(errors, "source_left_out"), source});
+  const nlohmann::json& alike = fit.at("sources_weighted_alike");
+  return format_table({"ROWS", "FITTED %", "NEW SHAPE %", "NEW SOURCE %", "SOURCE"}, rows,
+                      output_width()) +
+         fmt::format(
+             "Mean errors when the rows are in the fit, when their model shape is left out of "
+             "it, and when their\nwhole source is left out and its software counts as "
+             "unknown. Sources weighted alike: {}, {} and {} %.\nThe fit ({}): {}\n\n",
+             mape(alike, "in_sample"), mape(alike, "shapes_left_out"),
+             mape(alike, "source_left_out"), file.origin, fit.at("command").get<std::string>());
+}
+
 std::string quantity(const PublishedRow& row, double value) {
   return row.metric == Metric::step_seconds ? engine::format_seconds(value)
                                             : engine::format_bytes(value);
@@ -94,9 +118,10 @@ int run_validate(const Arguments& arguments) {
   const Validation validation = validate(chosen_rows(
       arguments, read_published(published_table(arguments, kOwnTable), RatesTable::load())));
   if (arguments.flag("--json"))
-    print_result(validation_to_json(validation).dump(2) + "\n");
+    print_result(json_text(validation_to_json(validation)) + "\n");
   else
-    print_result(text_of(validation, arguments.flag("--rows")));
+    print_result((arguments.text("FILE") ? "" : left_out_table()) +
+                 text_of(validation, arguments.flag("--rows")));
   return static_cast<int>(validation.predicted.empty() ? engine::ExitCode::nothing_fits
                                                        : engine::ExitCode::found);
 }

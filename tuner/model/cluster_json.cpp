@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+
+#include "tuner/model/rates.h"
 
 namespace tuner {
 namespace {
@@ -103,6 +106,15 @@ DeviceSpec read_device(ObjectReader& file) {
   device.memory_bytes_per_second = sourced_number(file, "memory_bytes_per_second", kBytesPerSecond);
   device.multiprocessors = sourced_integer(file, "multiprocessors", kMultiprocessors);
   read_peaks(file, device);
+  if (file.has("runtime_bytes")) device.runtime_bytes = sourced_number(file, "runtime_bytes", {});
+  ObjectReader rates = file.object("rates");
+  const std::vector<std::string>& known = RatesTable::constant_names();
+  for (const std::string& name : rates.keys()) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      rates.problem(name, "is no constant of the cost model");
+    device.rates[name] = rates.number(name, {});
+  }
+  device.fingerprint = file.text("fingerprint", "");
   return device;
 }
 
@@ -129,13 +141,17 @@ Json device_to_json(const DeviceSpec& device) {
   Json peaks = Json::object();
   for (size_t i = 0; i < kPrecisionNames.size(); ++i)
     if (device.peak_flops[i] > 0) peaks[std::string(kPrecisionNames[i])] = device.peak_flops[i];
-  return {{"name", device.name},
-          {"title", device.title},
-          {"architecture", device.architecture},
-          {"memory_bytes", device.memory_bytes},
-          {"memory_bytes_per_second", device.memory_bytes_per_second},
-          {"multiprocessors", device.multiprocessors},
-          {"peak_flops", peaks}};
+  Json json = {{"name", device.name},
+               {"title", device.title},
+               {"architecture", device.architecture},
+               {"memory_bytes", device.memory_bytes},
+               {"memory_bytes_per_second", device.memory_bytes_per_second},
+               {"multiprocessors", device.multiprocessors},
+               {"peak_flops", peaks}};
+  if (device.runtime_bytes >= 0) json["runtime_bytes"] = device.runtime_bytes;
+  if (!device.rates.empty()) json["rates"] = device.rates;
+  if (!device.fingerprint.empty()) json["fingerprint"] = device.fingerprint;
+  return json;
 }
 
 Json interconnect_to_json(const Interconnect& links) {

@@ -49,16 +49,22 @@ Json ConstantTable::to_json(const Json& fit) const {
   for (const std::string_view name : names_)
     for (const char* key : {"fitted", "fitted_factors"})
       json["constants"][std::string(name)].erase(key);
-  for (const ScopedRate& entry : entries_)
-    if (entry.value != entry.prior)
-      json["constants"][std::string(names_[static_cast<size_t>(entry.constant)])]
-          [entry.is_factor ? "fitted_factors" : "fitted"][entry.scope] = entry.value;
+  for (const ScopedRate& entry : entries_) {
+    Json& constant = json["constants"][std::string(names_[static_cast<size_t>(entry.constant)])];
+    const double given = entry.is_factor ? 1.0 : constant["values"][entry.scope].get<double>();
+    if (entry.value != given)
+      constant[entry.is_factor ? "fitted_factors" : "fitted"][entry.scope] = entry.value;
+  }
   json["fit"] = fit;
   return json;
 }
 
 void ConstantTable::reset_to_priors() {
   for (ScopedRate& entry : entries_) entry.value = entry.prior;
+}
+
+void ConstantTable::take_values_as_priors() {
+  for (ScopedRate& entry : entries_) entry.prior = entry.value;
 }
 
 std::vector<size_t> ConstantTable::applicable(std::span<const std::string> scopes) const {

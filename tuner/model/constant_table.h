@@ -36,7 +36,8 @@ class ConstantTable {
 
   const std::vector<ScopedRate>& entries() const { return entries_; }
   void set_value(size_t entry, double value) { entries_[entry].value = value; }
-  void reset_to_priors();  // as before any fit
+  void reset_to_priors();        // as before any fit
+  void take_values_as_priors();  // of a further fit
   const std::string& origin() const { return origin_; }
 
   // The entries that apply under these scopes, the most specific scope first: one value of every

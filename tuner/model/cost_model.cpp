@@ -206,8 +206,11 @@ CostModel::Stages CostModel::stages(const MicroBatchCost& cost, const ParallelPl
   const engine::RankParameters& p = cost.parameters;
   Stages result;
   auto add = [&](int layers, bool first, bool last, double times) {
-    const double recompute = plan.vpp * recompute_of_chunk(cost.layer, plan.recompute,
-                                                           (layers + plan.vpp - 1) / plan.vpp);
+    // One chunk of a stage may be lighter than the others (see engine::Partition).
+    const int longest = (layers + plan.vpp - 1) / plan.vpp;
+    const double recompute =
+        (plan.vpp - 1) * recompute_of_chunk(cost.layer, plan.recompute, longest) +
+        recompute_of_chunk(cost.layer, plan.recompute, layers - (plan.vpp - 1) * longest);
     const double ends = (first ? embedding : 0) + (last ? head : 0);
     const double time = layers * pass + recompute + ends;
     result.sum += time * times;
@@ -293,9 +296,29 @@ double CostModel::data_cost(const MicroBatchCost& cost, const ParallelPlan& plan
   return exposed * pass(plan.zero == 0 ? 2 * gradient : gradient + weight);
 }
 
+void CostModel::share_cores(const ParallelPlan& plan, const Stages& stages,
+                            StepParts& parts) const {
+  if (!scenario_->cluster.device.is_cpu()) return;
+  const int ranks_here = std::min(plan.world(), scenario_->cluster.gpus_per_node());
+  const double turns = static_cast<double>(ranks_here) / scenario_->cluster.device.multiprocessors;
+  const double balance = stages.slowest > 0 ? stages.sum / (plan.pp * stages.slowest) : 1;
+  const double work = parts.total() - parts[StepPart::bubble];
+  if (turns * balance * work <= parts.total()) return;
+  for (double& seconds : parts.seconds) seconds *= turns * balance;
+  parts[StepPart::bubble] = 0;
+}
+
 StepParts CostModel::step(const MicroBatchCost& cost, const ParallelPlan& plan) const {
-  const Rates& rates = scenario_->rates;
   const Stages stages = this->stages(cost, plan);
+  StepParts parts = own_step(cost, plan, stages);
+  share_cores(plan, stages, parts);
+  return parts;
+}
+
+// Of ranks that have a core of their own.
+StepParts CostModel::own_step(const MicroBatchCost& cost, const ParallelPlan& plan,
+                              const Stages& stages) const {
+  const Rates& rates = scenario_->rates;
   const double m = static_cast<double>(plan.micro_batches());
   const double per_layer = m * stages.layers;
   const double messages = pipeline_cost(cost, plan);
@@ -326,9 +349,9 @@ StepParts CostModel::step(const MicroBatchCost& cost, const ParallelPlan& plan) 
 }
 
 StepParts CostModel::simulated_step(const MicroBatchCost& cost, const ParallelPlan& plan) const {
-  StepParts parts = step(cost, plan);
-  if (plan.pp == 1) return parts;
+  if (plan.pp == 1) return step(cost, plan);
   const Stages stages = this->stages(cost, plan);
+  StepParts parts = own_step(cost, plan, stages);
   const double fixed = (pipeline_cost(cost, plan) + scenario_->rates.micro_batch_seconds) / 2;
   const engine::Partition partition(plan, scenario_->model.layers);
   PipelineTimes times(plan.pp, plan.vpp);
@@ -356,6 +379,7 @@ StepParts CostModel::simulated_step(const MicroBatchCost& cost, const ParallelPl
       std::max(1.0, static_cast<double>(plan.world()) / scenario_->cluster.gpus_per_node());
   parts[StepPart::stragglers] =
       parts.total() * scenario_->rates.straggler_growth * std::log2(nodes);
+  share_cores(plan, stages, parts);
   return parts;
 }
 

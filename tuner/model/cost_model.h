@@ -75,6 +75,9 @@ class CostModel {
   // Of the plan's tp, cp, sp and mbs; its other members do not matter.
   MicroBatchCost micro_batch_cost(const engine::ParallelPlan& plan) const;
 
+  // On a CPU host with more ranks than cores the ranks take turns: a step takes the longer of that
+  // and of all work divided by the cores, in which the bubbles of one rank are filled by others.
+
   // The closed form: m · max tᵢ + (Σ tᵢ − max tᵢ) / v over the stages i, plus what is done once a
   // step. `cost` must be that of the plan.
   StepParts step(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
@@ -87,6 +90,9 @@ class CostModel {
 
  private:
   struct Stages;
+  StepParts own_step(const MicroBatchCost& cost, const engine::ParallelPlan& plan,
+                     const Stages& stages) const;
+  void share_cores(const engine::ParallelPlan& plan, const Stages& stages, StepParts& parts) const;
   Stages stages(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
   double pipeline_cost(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
   double data_cost(const MicroBatchCost& cost, const engine::ParallelPlan& plan,

@@ -79,7 +79,8 @@ RankMemory MemoryModel::rank_memory(const ParallelPlan& plan) const {
   rank.saved_selective = saved(stack.saved, false);
   rank.saved_full = saved(stack.saved_full, true);
   rank.embedding_saved = saved(stack.saved_embedding, true);
-  rank.head_saved = saved(stack.saved_head, true) + logits * stack.logit_bytes;
+  rank.head_saved = saved(stack.saved_head, true) +
+                    logits * (stack.logit_bytes > 0 ? stack.logit_bytes : storage);
 
   const int64_t kv = std::max<int64_t>(model.kv_heads, plan.tp) * model.head_dim;
   const int64_t widest =
@@ -143,7 +144,7 @@ StageMemory MemoryModel::stage_memory(const RankMemory& rank, const ParallelPlan
         stack.gathered_layers * static_cast<double>(p.layer) * engine::storage_bytes(precision);
 
   memory[MemoryUse::runtime] =
-      stack.runtime_bytes +
+      scenario_->runtime_bytes() +
       stack.fragmentation * (memory[MemoryUse::activation] + memory[MemoryUse::recompute] +
                              memory[MemoryUse::workspace]);
   return memory;

@@ -62,6 +62,15 @@ Operators::Operators(const Scenario& scenario) : scenario_(&scenario) {
   const bool low = precision >= Precision::fp8;
   storage_peak_ = low ? device.peak(Precision::bf16) : peak_;
   memory_rate_ = device.memory_bytes_per_second;
+  if (device.is_cpu()) {
+    // Rates of a CPU are those of one core, and a rank computes on all that the others leave it.
+    const int ranks_here =
+        std::min(scenario.cluster.gpus, std::max(1, scenario.cluster.gpus_per_node()));
+    const int cores = std::max(1, device.multiprocessors / ranks_here);
+    peak_ *= cores;
+    storage_peak_ *= cores;
+    memory_rate_ *= cores;
+  }
   storage_ = engine::storage_bytes(precision);
   product_ = bytes_of(precision);
   // Releases beyond the measured ones are not credited with gains nobody has seen.

@@ -1,6 +1,8 @@
 // The constants of the cost model by scope.
 #include "tuner/model/rates.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
@@ -15,34 +17,37 @@ using engine::Json;
 struct Field {
   std::string_view name;
   double Rates::*value;
+  double least = 0;
+  double most = 1e6;
 };
+constexpr double kDivisor = 1e-6;  // the least of what the model divides by
 
 constexpr Field kFields[] = {
-    {"gemm_efficiency", &Rates::gemm_efficiency},
+    {"gemm_efficiency", &Rates::gemm_efficiency, kDivisor},
     {"gemm_k_offset", &Rates::gemm_k_offset},
     {"gemm_wave_share", &Rates::gemm_wave_share},
     {"gemm_start_seconds", &Rates::gemm_start_seconds},
-    {"gemm_bandwidth_share", &Rates::gemm_bandwidth_share},
+    {"gemm_bandwidth_share", &Rates::gemm_bandwidth_share, kDivisor},
     {"gemm_training_factor", &Rates::gemm_training_factor},
     {"gemm_stack_factor", &Rates::gemm_stack_factor},
     {"gemm_precision_factor", &Rates::gemm_precision_factor},
     {"quantize_passes", &Rates::quantize_passes},
     {"software_gain_per_year", &Rates::software_gain_per_year},
-    {"score_efficiency", &Rates::score_efficiency},
+    {"score_efficiency", &Rates::score_efficiency, kDivisor},
     {"score_bytes", &Rates::score_bytes},
     {"misaligned_factor", &Rates::misaligned_factor},
-    {"flash_efficiency", &Rates::flash_efficiency},
-    {"flash_stack_factor", &Rates::flash_stack_factor},
+    {"flash_efficiency", &Rates::flash_efficiency, kDivisor},
+    {"flash_stack_factor", &Rates::flash_stack_factor, kDivisor},
     {"flash_backward_factor", &Rates::flash_backward_factor},
     {"elementwise_sequence_factor", &Rates::elementwise_sequence_factor},
     {"elementwise_tensor_factor", &Rates::elementwise_tensor_factor},
     {"elementwise_backward_factor", &Rates::elementwise_backward_factor},
-    {"tensor_bus_factor", &Rates::tensor_bus_factor},
+    {"tensor_bus_factor", &Rates::tensor_bus_factor, kDivisor},
     {"tensor_start_seconds", &Rates::tensor_start_seconds},
     {"tensor_start_sharded_factor", &Rates::tensor_start_sharded_factor},
     {"tensor_backward_hidden", &Rates::tensor_backward_hidden},
     {"tensor_sharded_hidden", &Rates::tensor_sharded_hidden},
-    {"tensor_network_efficiency", &Rates::tensor_network_efficiency},
+    {"tensor_network_efficiency", &Rates::tensor_network_efficiency, kDivisor},
     {"launch_seconds", &Rates::launch_seconds},
     {"launch_tensor_growth", &Rates::launch_tensor_growth},
     {"launch_backward_factor", &Rates::launch_backward_factor},
@@ -52,8 +57,8 @@ constexpr Field kFields[] = {
     {"loss_passes", &Rates::loss_passes},
     {"unpadded_vocab_factor", &Rates::unpadded_vocab_factor},
     {"pipeline_message_seconds", &Rates::pipeline_message_seconds},
-    {"pipeline_network_factor", &Rates::pipeline_network_factor},
-    {"data_network_efficiency", &Rates::data_network_efficiency},
+    {"pipeline_network_factor", &Rates::pipeline_network_factor, kDivisor},
+    {"data_network_efficiency", &Rates::data_network_efficiency, kDivisor},
     {"gradient_hidden", &Rates::gradient_hidden},
     {"shard_hidden", &Rates::shard_hidden},
     {"shard_start_seconds", &Rates::shard_start_seconds},
@@ -62,7 +67,7 @@ constexpr Field kFields[] = {
     {"optimizer_replicated_bytes", &Rates::optimizer_replicated_bytes},
     {"straggler_growth", &Rates::straggler_growth},
     {"residual_sigma", &Rates::residual_sigma},
-    {"residual_correlation", &Rates::residual_correlation},
+    {"residual_correlation", &Rates::residual_correlation, 0, 0.999},
 };
 
 // The scopes of a value, the most specific first. fp16 and bf16 share their numbers.
@@ -98,7 +103,19 @@ RatesTable RatesTable::from_json(const Json& json, const std::string& origin) {
     for (const Field& field : kFields) list.push_back(field.name);
     return list;
   }();
-  return {json, origin, "autotune.rates/1", names};
+  RatesTable table{json, origin, "autotune.rates/1", names};
+  engine::Problems problems(origin);
+  for (const ScopedRate& entry : table.entries()) {
+    const Field& field = kFields[entry.constant];
+    const double most = table.is_share(entry.constant) ? 1 : field.most;
+    for (const double value : {entry.prior, entry.value})
+      if (value < field.least || value > most)
+        problems.add(
+            fmt::format("constants.{}.{}", field.name, entry.scope),
+            fmt::format("must be a number from {} to {}, not {}", field.least, most, value));
+  }
+  problems.throw_if_any();
+  return table;
 }
 
 std::vector<size_t> RatesTable::applicable(const ClusterSpec& cluster, const Stack& stack,
@@ -111,6 +128,16 @@ Rates RatesTable::resolve(const std::vector<size_t>& applicable) const {
   Rates rates;
   rates.origin = origin();
   for (size_t i = 0; i < values.size(); ++i) rates.*kFields[i].value = values[i];
+  return rates;
+}
+
+Rates RatesTable::resolve(const ClusterSpec& cluster, const Stack& stack,
+                          engine::Precision precision) const {
+  Rates rates = resolve(applicable(cluster, stack, precision));
+  for (const Field& field : kFields)
+    if (const auto own = cluster.device.rates.find(std::string(field.name));
+        own != cluster.device.rates.end())
+      rates.*field.value = own->second;
   return rates;
 }
 

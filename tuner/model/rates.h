@@ -87,9 +87,8 @@ class RatesTable : public ConstantTable {
   std::vector<size_t> applicable(const ClusterSpec& cluster, const Stack& stack,
                                  engine::Precision precision) const;
   Rates resolve(const std::vector<size_t>& applicable) const;
-  Rates resolve(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision) const {
-    return resolve(applicable(cluster, stack, precision));
-  }
+  // With what was measured on the device itself in front.
+  Rates resolve(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision) const;
 
  private:
   using ConstantTable::ConstantTable;

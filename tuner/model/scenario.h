@@ -17,6 +17,12 @@ struct Scenario {
   // Date of the software, in years; 0 = the newest release that was measured.
   double software_year = 0;
 
+  // What a rank needs beside the model: libraries, contexts.
+  double runtime_bytes() const {
+    const double own = cluster.device.runtime_bytes;
+    return own >= 0 ? own : stack.runtime_bytes;
+  }
+
   // The vocabulary as the stack pads it for `tp` ranks.
   int64_t vocab(int64_t tp) const {
     return engine::padded_vocab(model.vocab, stack.vocab_multiple, tp);

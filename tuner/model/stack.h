@@ -35,7 +35,7 @@ struct Stack {
   StateBytes state_f32;
   double gradient_message_bytes = 4;  // of a gradient in the reduction, mixed precision; f32: 4
   double fp8_weight_bytes = 0;        // extra copies of the weights in fp8 formats, a parameter
-  double logit_bytes = 4;             // saved a logit on the last stage
+  double logit_bytes = 4;             // saved a logit on the last stage; 0 = the storage bytes
   double logit_workspace_bytes = 4;   // transient a logit
   double workspace_layers = 1;  // transient activation gradients, in widest tensors of a layer
   double gathered_layers = 2;   // ZeRO 3: layers whose whole parameters are there at once
@@ -62,7 +62,7 @@ struct Stack {
   std::vector<int> zero_with_pipeline;  // legal with pp > 1
   std::vector<engine::Precision> precisions;
   std::vector<engine::AttentionKind> attention;  // the first is the default
-  int64_t vocab_multiple = 128;                  // the vocabulary is padded to this · tp; 1 = not
+  int64_t vocab_multiple = 128;                  // the vocabulary is padded to this · tp
 
   // What overlaps, as switches; by how much stands in the rates.
   bool overlaps_tensor_backward = false;  // backward all-reduce behind the weight gradient

@@ -79,6 +79,18 @@ SearchRecord read_search(ObjectReader reader) {
   return search;
 }
 
+RangeRecord read_range(ObjectReader& reader, const std::string& key) {
+  const Json& ends = reader.value(key);
+  if (ends.is_null()) return {};
+  const auto is_end = [](const Json& end) { return end.is_null() || end.is_number(); };
+  if (!ends.is_array() || ends.size() != 2 || !is_end(ends[0]) || !is_end(ends[1])) {
+    reader.problem(key, "must be two numbers");
+    return {};
+  }
+  const auto end = [](const Json& value) { return value.is_null() ? 0 : value.get<double>(); };
+  return {end(ends[0]), end(ends[1])};
+}
+
 std::optional<GridRecord> read_grid(ObjectReader& answer) {
   if (answer.value("grid").is_null()) return std::nullopt;
   ObjectReader reader = answer.object("grid");
@@ -167,6 +179,49 @@ EstimateAnswer read_estimate_answer(const Json& json) {
   answer.question = read_common_question(reader);
   answer.record = read_plan(reader);
   answer.record.predicted = engine::outcome_from_json(json, kSource);
+  problems.throw_if_any();
+  return answer;
+}
+
+EstimateAnswer read_check_answer(const Json& json) {
+  EstimateAnswer answer = read_estimate_answer(json);
+  answer.check = true;
+  Problems problems(kSource);
+  ObjectReader reader(json, "", problems);
+  for (const ObjectReader& near : reader.objects("nearest_plans"))
+    answer.nearest.push_back(read_runner_up(near));
+  problems.throw_if_any();
+  return answer;
+}
+
+SizeAnswer read_size_answer(const Json& json) {
+  Problems problems(kSource);
+  ObjectReader reader(json, "", problems);
+  SizeAnswer answer;
+  answer.question = read_question(reader);
+  answer.asked = reader.text("asked", "");
+  if (reader.has("deadline_days")) answer.deadline_days = reader.number("deadline_days", {});
+  answer.meets_deadline = reader.flag("meets_deadline", false);
+  answer.days = reader.number("days", {}, 0.0);
+  answer.gpu_hours = reader.number("gpu_hours", {}, 0.0);
+  answer.cost = reader.number("cost", {}, 0.0);
+  answer.price = reader.number("price_per_gpu_hour", {}, 0.0);
+  answer.days_range = read_range(reader, "interval_days");
+  answer.gpu_hours_range = read_range(reader, "interval_gpu_hours");
+  answer.cost_range = read_range(reader, "interval_cost");
+  answer.gpus_range = read_range(reader, "interval_gpus");
+  answer.parameters_range = read_range(reader, "interval_parameters");
+  ObjectReader optimum = reader.object("compute_optimal");
+  answer.optimal_tokens_per_parameter = optimum.number("tokens_per_parameter", {}, 0.0);
+  answer.optimal_tokens = optimum.number("tokens", {}, 0.0);
+  answer.optimal_parameters = optimum.number("parameters", {}, 0.0);
+  ObjectReader same = optimum.object("same_compute");
+  answer.same_compute_tokens = same.number("tokens", {}, 0.0);
+  answer.same_compute_parameters = same.number("parameters", {}, 0.0);
+  answer.best = read_optional_record(reader, "best");
+  answer.notes = texts(reader, "notes");
+  answer.remedies = texts(reader, "remedies");
+  answer.assumptions = texts(reader, "assumptions");
   problems.throw_if_any();
   return answer;
 }

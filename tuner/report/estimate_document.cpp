@@ -1,9 +1,10 @@
-// The report of `autotune estimate train`.
+// The reports of `autotune estimate train` and `autotune check train`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "engine/base/units.h"
 #include "tuner/report/phrases.h"
 
 namespace tuner {
@@ -45,6 +46,18 @@ Section violations_section(const Outcome& outcome) {
   return section;
 }
 
+// Plans that work, each with its cost and what it changes.
+Section nearest_section(const EstimateAnswer& answer) {
+  Section section{"Nearest", {}};
+  for (const RunnerUpRecord& near : answer.nearest) {
+    const Outcome& outcome = *near.record.outcome();
+    section.blocks.emplace_back(Bullet{
+        fmt::format("{}: {}, {} at the fullest stage ({})", near.difference, step_phrase(outcome),
+                    engine::format_bytes(outcome.memory.peak_bytes), plan_phrase(near.record))});
+  }
+  return section;
+}
+
 Section next_section(const Outcome& outcome) {
   Section section{"Next", {}};
   std::vector<std::string> codes;
@@ -56,8 +69,6 @@ Section next_section(const Outcome& outcome) {
     section.blocks.emplace_back(
         CommandLine{{"autotune", "explain", shell_word(code)},
                     code == codes.front() ? "why this is a rule, and what to do" : ""});
-  section.blocks.emplace_back(
-      CommandLine{{"autotune", "report", "--json"}, "the last answer with every number"});
   return section;
 }
 
@@ -67,11 +78,12 @@ Document document_of(const EstimateAnswer& answer) {
   constexpr size_t kMostStages = 8;
   const PlanRecord& record = answer.record;
   const Outcome& outcome = *record.outcome();
-  Document document{"autotune estimate train",
+  Document document{answer.check ? "autotune check train" : "autotune estimate train",
                     asked_lines(answer.question, record.plan ? record.plan->tp : 0),
                     {}};
   document.add(plan_section(answer.question, record));
   document.add(violations_section(outcome));
+  document.add(nearest_section(answer));
   document.add(step_section(outcome));
   document.add(memory_section(outcome, kMostStages));
   document.add(sources_section(answer.question));

@@ -42,7 +42,7 @@ std::pair<StepPart, double> largest_loss(const engine::Outcome& fast, const engi
 std::string compare(const Recommendation& r, std::string_view label, const ParallelPlan& plan) {
   const PlanAnswer other = predict_plan(r.scenario, plan);
   if (!other.predicted.violations.empty()) return {};
-  const engine::Outcome& best = r.best->predicted;
+  const engine::Outcome best = predict_plan(r.scenario, r.best->plan).predicted;
   if (!other.predicted.fits)
     return fmt::format("{}: does not fit ({} at the fullest stage, of {})", label,
                        format_bytes(other.predicted.memory.peak_bytes),
@@ -67,7 +67,7 @@ bool states_may_fit(const Scenario& scenario, int gpus) {
   const StateBytes& state = scenario.stack.state(scenario.workload.precision);
   const double bytes = static_cast<double>(engine::parameter_count(scenario.model)) *
                        (state.parameter + state.gradient + state.optimizer) / gpus;
-  return MemoryModel(scenario).fits(bytes + scenario.stack.runtime_bytes);
+  return MemoryModel(scenario).fits(bytes + scenario.runtime_bytes());
 }
 
 // The number of GPUs nearest to the scenario's for which a plan fits, with the fastest one.
@@ -144,7 +144,11 @@ std::string difference(const ParallelPlan& plan, const ParallelPlan& other) {
     parts.push_back(fmt::format("recompute {} instead of {}", to_string(other.recompute),
                                 to_string(plan.recompute)));
   number("zero", plan.zero, other.zero);
-  if (plan.layers_per_stage != other.layers_per_stage) parts.push_back("other layers per stage");
+  if (plan.layers_per_stage != other.layers_per_stage)
+    parts.push_back(
+        other.layers_per_stage.empty()
+            ? std::string("the same number of layers on every stage")
+            : fmt::format("layers per stage {}", fmt::join(other.layers_per_stage, " ")));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -11,6 +11,7 @@
 #include "engine/base/units.h"
 #include "tuner/model/cost_model.h"
 #include "tuner/model/memory_model.h"
+#include "tuner/profile/statistics.h"
 #include "tuner/search/explain.h"
 #include "tuner/space/grids.h"
 
@@ -35,6 +36,21 @@ double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 double probability_of_reversal(const Rates& rates, double slower) {
   const double spread = rates.residual_sigma * std::sqrt(2 * (1 - rates.residual_correlation));
   return normal_cdf(-std::log1p(slower) / spread);
+}
+
+// The same for two plans whose times are measured: from the interval of the ratio of their medians.
+double probability_of_reversal(const engine::Outcome& best, const engine::Outcome& other) {
+  const Ratio ratio = ratio_of_medians(other.samples_seconds, best.samples_seconds);
+  const double spread = std::log(ratio.interval.high / ratio.interval.low) / (2 * 1.645) + 1e-9;
+  return normal_cdf(-std::log(ratio.value) / spread);
+}
+
+double probability_of_reversal(const Rates& rates, const PlanAnswer& best,
+                               const PlanAnswer& other) {
+  if (other.failed()) return 0;
+  if (best.is_timed() && other.is_timed())
+    return probability_of_reversal(*best.measured, *other.measured);
+  return probability_of_reversal(rates, other.step_seconds() / best.step_seconds() - 1);
 }
 
 // Answers for the finalists, fastest first by the simulated step.
@@ -62,7 +78,7 @@ std::vector<RunnerUp> runners_up(const Scenario& scenario, const std::vector<Pla
     if (chosen.size() == kMostRunnersUp) break;
     if (!kinds.insert(coarse_kind(answer.plan)).second) continue;
     const double slower = answer.step_seconds() / best.step_seconds() - 1;
-    chosen.push_back({answer, slower, probability_of_reversal(scenario.rates, slower),
+    chosen.push_back({answer, slower, probability_of_reversal(scenario.rates, best, answer),
                       difference(best.plan, answer.plan)});
   }
   return chosen;
@@ -99,10 +115,18 @@ double Recommendation::speedup_over_baseline() const {
 }
 
 double Recommendation::days_to_train() const {
-  if (!best) return 0;
-  const engine::Workload& work = scenario.workload;
-  const double steps = work.tokens / static_cast<double>(work.gbs * work.seq);
-  return steps * best->step_seconds() / 86400;
+  return best ? training_days(scenario.workload, best->step_seconds()) : 0;
+}
+
+double training_days(const engine::Workload& work, double step_seconds) {
+  constexpr double kSecondsOfDay = 86400;
+  return work.tokens / static_cast<double>(work.gbs * work.seq) * step_seconds / kSecondsOfDay;
+}
+
+std::optional<PlanAnswer> fastest_plan(const Scenario& scenario) {
+  std::vector<PlanAnswer> answers = simulate(scenario, search_plans(scenario, {}).finalists);
+  if (answers.empty()) return std::nullopt;
+  return std::move(answers.front());
 }
 
 PlanAnswer predict_plan(const Scenario& scenario, const ParallelPlan& plan) {
@@ -174,19 +198,21 @@ std::optional<ParallelPlan> baseline_plan(const Scenario& scenario) {
   return std::nullopt;
 }
 
-Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions) {
+Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions,
+                         const Measure& measure) {
   Recommendation r;
   r.scenario = scenario;
   r.restrictions = restrictions;
   r.search = search_plans(scenario, restrictions);
   if (const auto plan = baseline_plan(scenario)) r.baseline = predict_plan(scenario, *plan);
   r.grid = compare_with_grid(scenario);
-  const std::vector<PlanAnswer> answers = simulate(scenario, r.search.finalists);
+  std::vector<PlanAnswer> answers = simulate(scenario, r.search.finalists);
   r.simulated = static_cast<int64_t>(answers.size());
   if (answers.empty()) {
     r.remedies = remedies(scenario, restrictions, r.search);
     return r;
   }
+  if (measure) r.measurement = measure(answers, r.baseline);
   r.best = answers.front();
   r.runners_up = runners_up(scenario, answers);
   r.reasons = reasons(r);

@@ -1,5 +1,7 @@
 // Recommendation: the answer to `autotune train`, with its reasons.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -19,7 +21,16 @@ struct PlanAnswer {
   engine::Outcome predicted;
   std::optional<engine::Outcome> measured;
 
-  double step_seconds() const { return measured ? measured->step_seconds : predicted.step_seconds; }
+  // Whether a measured time is known: of a complete trial, or of one that was stopped as too slow.
+  bool is_timed() const {
+    return measured && measured->step_seconds > 0 &&
+           (measured->status == engine::OutcomeStatus::ok ||
+            measured->status == engine::OutcomeStatus::interrupted);
+  }
+  bool failed() const { return measured && !is_timed(); }
+  double step_seconds() const {
+    return is_timed() ? measured->step_seconds : predicted.step_seconds;
+  }
 };
 
 struct RunnerUp {
@@ -39,6 +50,29 @@ struct GridComparison {
   std::optional<PlanAnswer> best;  // the fastest of those that fit, predicted
 };
 
+// One plan that was measured, beside what was predicted before anything was.
+struct PlanMeasurement {
+  engine::ParallelPlan plan;
+  double predicted_seconds = 0;
+  double predicted_bytes = 0;  // at the peak
+  engine::Outcome outcome;
+  std::vector<int64_t> trials;  // in the store
+  bool recalled = false;        // all of them were there before
+};
+
+// What was measured for an answer.
+struct MeasureAccount {
+  std::vector<PlanMeasurement> plans;  // in the order they were first measured
+  std::string environment;             // hash of the fingerprint
+  int new_trials = 0;
+  double spent_seconds = 0;
+  double budget_seconds = 0;
+  bool budget_ended = false;  // before everything was measured that was to be
+  bool interrupted = false;
+  // Median factor by which predictions of plans that were not measured are corrected.
+  double correction = 1;
+};
+
 struct Recommendation {
   Scenario scenario;
   Restrictions restrictions;
@@ -52,13 +86,25 @@ struct Recommendation {
   // When nothing fits: what would make it fit, one sentence each.
   std::vector<std::string> remedies;
   std::vector<std::string> assumptions;  // defaults that were taken and what is not modelled
+  std::optional<MeasureAccount> measurement;
 
   double speedup_over_baseline() const;  // 0 without a baseline
   double days_to_train() const;          // 0 without a best plan
 };
 
-// Predicts all plans and recommends. Nothing is measured here.
-Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions);
+// Days that the whole training takes in steps of `step_seconds`.
+double training_days(const engine::Workload& work, double step_seconds);
+
+// Measures some of the predicted plans (fastest first) and the baseline, and ranks the plans anew.
+using Measure =
+    std::function<MeasureAccount(std::vector<PlanAnswer>&, std::optional<PlanAnswer>& baseline)>;
+
+// Predicts all plans and recommends; what is measured decides where `measure` is given.
+Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions,
+                         const Measure& measure = {});
+
+// The plan that recommend() picks without restrictions, and nothing else; nullopt where none fits.
+std::optional<PlanAnswer> fastest_plan(const Scenario& scenario);
 
 // One plan, predicted: violations, step, memory, whether it fits.
 PlanAnswer predict_plan(const Scenario& scenario, const engine::ParallelPlan& plan);

@@ -136,7 +136,7 @@ std::vector<ScoredPlan> nearest_plans(const Scenario& scenario, const ParallelPl
              std::tie(other.misses_memory, other.distance, other.scored.step_seconds);
     }
   };
-  std::vector<Near> nearest;
+  std::map<PlanKind, Near> nearest_of_kind;
   Evaluator evaluator(scenario);
   const SearchSpace space(scenario, {});
   space.for_each([&](const ParallelPlan& group) { evaluator.enter(group); },
@@ -144,14 +144,21 @@ std::vector<ScoredPlan> nearest_plans(const Scenario& scenario, const ParallelPl
                    if (other == plan) return;
                    const double peak = evaluator.peak_bytes(other);
                    Near near{!evaluator.fits(peak), distance(plan, other), {other, 0, peak}};
-                   if (static_cast<int>(nearest.size()) == count &&
+                   const auto known = nearest_of_kind.find(kind_of(other));
+                   if (known != nearest_of_kind.end() &&
                        std::tie(near.misses_memory, near.distance) >
-                           std::tie(nearest.back().misses_memory, nearest.back().distance))
+                           std::tie(known->second.misses_memory, known->second.distance))
                      return;
                    near.scored.step_seconds = evaluator.step_seconds(other);
-                   nearest.insert(std::upper_bound(nearest.begin(), nearest.end(), near), near);
-                   if (static_cast<int>(nearest.size()) > count) nearest.pop_back();
+                   if (known == nearest_of_kind.end())
+                     nearest_of_kind.emplace(kind_of(other), std::move(near));
+                   else if (near < known->second)
+                     known->second = std::move(near);
                  });
+  std::vector<Near> nearest;
+  for (auto& [kind, near] : nearest_of_kind) nearest.push_back(std::move(near));
+  std::stable_sort(nearest.begin(), nearest.end());
+  nearest.resize(std::min(nearest.size(), static_cast<size_t>(count)));
   std::vector<ScoredPlan> plans;
   for (Near& near : nearest) plans.push_back(std::move(near.scored));
   return plans;

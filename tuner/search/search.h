@@ -39,8 +39,8 @@ PlanKind kind_of(const engine::ParallelPlan& plan);
 
 SearchResult search_plans(const Scenario& scenario, const Restrictions& restrictions);
 
-// The legal plans nearest to `plan` (fewest changed members, then least change), each with its
-// cost, at most `count`; those that fit come first.
+// The legal plans nearest to `plan` (fewest changed members, then least change), one of every kind,
+// each with its cost, at most `count`; those that fit come first.
 std::vector<ScoredPlan> nearest_plans(const Scenario& scenario, const engine::ParallelPlan& plan,
                                       int count);
 

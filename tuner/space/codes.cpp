@@ -33,9 +33,6 @@ constexpr RuleDocument kDocuments[] = {
     {"AT0107", "tp does not divide the MLP width",
      "The first MLP matrix is split by columns, the second by rows.",
      "Take a tp that divides the MLP width."},
-    {"AT0108", "tp does not divide the vocabulary",
-     "The embedding is split by rows. Most stacks pad the vocabulary; this one does not.",
-     "Take a tp that divides the vocabulary, or pad it in the model."},
     {"AT0109", "interleaving without enough pipeline stages",
      "Model chunks take turns between ranks of a pipeline. Without overlapped messages two stages "
      "would "

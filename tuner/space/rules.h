@@ -28,6 +28,14 @@ std::vector<engine::Violation> violations(const Scenario& scenario,
                                           const engine::ParallelPlan& plan,
                                           const FrameworkOptions& options = {});
 
+// What a sequence must be a multiple of: 2 · cp blocks so that the causal work is even, tp shares
+// with SP, both together without halving a block.
+int64_t sequence_factor(const engine::ParallelPlan& plan);
+// Layers of the longest chunk of a stage; 0 where the layers are not placed.
+int longest_chunk(const Scenario& scenario, const engine::ParallelPlan& plan);
+// Whether tp divides the KV heads, or the stack replicates them evenly.
+bool kv_heads_shared(const Scenario& scenario, int tp);
+
 // The quick tests of the generators. Each gives the code of the first broken rule of its kind,
 // empty when there is none: of tp and cp alone, of SP, of the micro-batches (the layers being
 // legal).

@@ -2,6 +2,7 @@
 #include "tuner/space/search_space.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <set>
 
@@ -103,15 +104,14 @@ std::vector<LayerLayout> SearchSpace::allowed_layouts(int pp) const {
   const int layers = static_cast<int>(scenario_->model.layers);
   std::vector<LayerLayout> allowed;
   if (const auto& given = restrictions_.layers_per_stage; !given.empty()) {
-    if (static_cast<int>(given.size()) != pp || (pp > 1 && !scenario_->stack.pipeline_parallel))
-      return allowed;
-    ParallelPlan plan;
-    plan.pp = pp;
-    plan.layers_per_stage = given;
-    plan = normalized(*scenario_, plan);
+    if (std::ssize(given) != pp || (pp > 1 && !scenario_->stack.pipeline_parallel)) return allowed;
     const int longest = *std::max_element(given.begin(), given.end());
     for (int vpp = 1; vpp <= (can_interleave(scenario_->stack, pp) ? longest : 1); ++vpp) {
+      ParallelPlan plan;
+      plan.pp = pp;
       plan.vpp = vpp;
+      plan.layers_per_stage = given;
+      plan = normalized(*scenario_, plan);
       if (allows(restrictions_.vpp, vpp) && layers_are_legal(*scenario_, plan))
         allowed.push_back({vpp, plan.layers_per_stage, (longest + vpp - 1) / vpp});
     }
@@ -153,9 +153,10 @@ std::vector<Recompute> SearchSpace::recompute_choices(int chunk_layers) const {
 }
 
 std::vector<int> SearchSpace::zero_choices(int pp, int ranks) const {
-  if (ranks == 1) return {0};
   std::vector<int> choices = legal_zero(scenario_->stack, pp);
+  if (ranks == 1) choices.push_back(0);
   std::erase_if(choices, [&](int zero) { return !allows(restrictions_.zero, zero); });
+  if (ranks == 1 && !choices.empty()) choices = {0};  // nothing to shard over
   return choices;
 }
 
@@ -219,11 +220,14 @@ std::vector<SearchSpace::Group> SearchSpace::groups(SpaceCounts& counts) const {
         const int rest = gpus / (tp * cp);
         if (rest % pp != 0 || !allows(restrictions_.pp, pp)) continue;
         const int dp = rest / pp;
-        if (!allows(restrictions_.dp, dp)) continue;
+        const auto& shares = restrictions_.layers_per_stage;
+        if (!allows(restrictions_.dp, dp) || (!shares.empty() && std::ssize(shares) != pp))
+          continue;
         std::vector<LayerLayout> layouts = allowed_layouts(pp);
         if (!axis_code.empty() || layouts.empty()) {
           const std::vector<LayerLayout> one{{1, {}, std::max(1, layers / pp)}};
-          counts.rejected[std::string(axis_code.empty() ? "AT0112" : axis_code)] +=
+          const std::string_view layers_code = shares.empty() ? "AT0112" : "AT0114";
+          counts.rejected[std::string(axis_code.empty() ? layers_code : axis_code)] +=
               sizes * plans_of(pp, dp * cp, layouts.empty() ? one : layouts);
           continue;
         }

@@ -100,6 +100,16 @@ int64_t Store::add_run(const RunRecord& run) {
   return database_.last_insert_id();
 }
 
+void Store::finish_run(int64_t id, const std::string& title, const std::string& status,
+                       const std::string& answer) {
+  database_.prepare("UPDATE runs SET title = ?2, status = ?3, answer = ?4 WHERE id = ?1")
+      .bind(1, id)
+      .bind(2, title)
+      .bind(3, status)
+      .bind(4, answer)
+      .run();
+}
+
 RunRecord Store::run(int64_t id) const {
   Statement row =
       database_.prepare(fmt::format("SELECT {}, answer FROM runs WHERE id = ?1", kRunColumns));
@@ -112,7 +122,7 @@ RunRecord Store::run(int64_t id) const {
 
 std::optional<RunRecord> Store::last_run() const {
   Statement row = database_.prepare(
-      fmt::format("SELECT {}, answer FROM runs ORDER BY id DESC LIMIT 1", kRunColumns));
+      fmt::format("SELECT {}, answer FROM runs WHERE answer <> '' ORDER BY id DESC LIMIT 1", kRunColumns));
   if (!row.step()) return std::nullopt;
   return read_run(row);
 }

@@ -68,7 +68,11 @@ class Store {
                  std::chrono::milliseconds patience = std::chrono::seconds(5));
 
   int64_t add_run(const RunRecord& run);  // returns its id
+  // Writes title, status and answer of a run that was added before it ended.
+  void finish_run(int64_t id, const std::string& title, const std::string& status,
+                  const std::string& answer);
   RunRecord run(int64_t id) const;        // throws InputError when there is none
+  // The newest one with an answer.
   std::optional<RunRecord> last_run() const;
   std::vector<RunSummary> runs(const RunFilter& filter = {}) const;  // newest first
   // All of them, or none when one does not exist (InputError names those). Their trials stay:

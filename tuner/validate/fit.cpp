@@ -222,7 +222,7 @@ void predict_left_out(std::vector<PublishedRow>& rows, const RatesTable& start, 
   std::vector<const PublishedRow*> kept;
   for (const PublishedRow* row : pointers(rows))
     if (!left_out(*row)) kept.push_back(row);
-  RatesTable fitted = fit_rates(start, kept);
+  RatesTable fitted = kept.empty() ? start : fit_rates(start, kept);
   if (!unknown_stack.empty()) fitted = without_stack(std::move(fitted), unknown_stack);
   for (PublishedRow& row : rows) {
     if (row.metric != Metric::step_seconds || !left_out(row)) continue;

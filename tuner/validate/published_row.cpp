@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -11,8 +12,10 @@
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
 #include "engine/plan/schedule.h"
+#include "tuner/model/data_files.h"
 #include "tuner/space/rules.h"
 #include "tuner/space/search_space.h"
+#include "tuner/validate/published_cluster.h"
 
 namespace tuner {
 
@@ -25,72 +28,6 @@ namespace {
 struct Skip {
   std::string reason;
 };
-
-// Stacks that are not ours, by the one whose features are nearest.
-std::string nearest_stack(const std::string& key) {
-  const auto near = engine::did_you_mean(key, stack_names());
-  return near.empty() ? "megatron-core" : near.front();
-}
-
-// Rates of "8x400Gb/s", "4x Omni-Path 100Gb/s", "1600 Gbps" as bytes/s of a node; nothing where the
-// text states none.
-std::optional<double> stated_network(const std::string& text) {
-  const size_t unit = [&] {
-    for (const char* name : {"Gb/s", "Gbps", "Gb/Sec"})
-      if (const size_t at = text.rfind(name); at != std::string::npos) return at;
-    return std::string::npos;
-  }();
-  if (unit == std::string::npos || unit == 0) return std::nullopt;
-  size_t end = unit;
-  while (end > 0 && text[end - 1] == ' ') --end;
-  size_t begin = end;
-  while (begin > 0 && std::isdigit(static_cast<unsigned char>(text[begin - 1]))) --begin;
-  if (begin == end || end - begin > 6) return std::nullopt;
-  const double gigabits = std::stod(text.substr(begin, end - begin));
-  // A count of ports in front: the last "N x" or "Nx" before the rate.
-  double ports = 1;
-  for (size_t i = begin; i-- > 1;) {
-    if (text[i] != 'x') continue;
-    size_t digit = i;
-    while (digit > 0 && text[digit - 1] == ' ') --digit;
-    if (digit > 0 && std::isdigit(static_cast<unsigned char>(text[digit - 1]))) {
-      ports = text[digit - 1] - '0';
-      break;
-    }
-  }
-  return ports * gigabits / 8 * 1e9;
-}
-
-// One system a GPU and network rate: the typical one, unless another is nearer to the stated rate.
-ClusterSpec cluster_of(const std::string& gpu, int gpus, const std::string& interconnect) {
-  ClusterSpec typical = find_cluster(gpu, gpus);
-  const auto stated = stated_network(interconnect);
-  if (!stated) return typical;
-  // Of systems with one rate the one whose fabric the text names.
-  auto misses = [&](const ClusterSpec& cluster) {
-    const double rate =
-        std::abs(std::log(std::max(1.0, cluster.interconnect.nic_bytes_per_second) / *stated));
-    for (const char* fabric : {"Omni-Path", "EFA", "RoCE"})
-      if ((interconnect.find(fabric) != std::string::npos) !=
-          (cluster.interconnect.network.find(fabric) != std::string::npos))
-        return rate + 0.02;
-    return rate;
-  };
-  constexpr double kClose = 0.1;
-  if (misses(typical) < kClose) return typical;
-  static std::map<std::string, ClusterSpec> systems;
-  if (systems.empty())
-    for (const std::string& name : cluster_names()) systems.emplace(name, find_cluster(name, 1));
-  const ClusterSpec* best = nullptr;
-  for (const auto& [name, cluster] : systems)
-    if (cluster.device.name == typical.device.name && cluster.system == name &&
-        (!best || misses(cluster) < misses(*best)))
-      best = &cluster;
-  if (!best || misses(*best) > kClose) return typical;
-  ClusterSpec chosen = *best;
-  chosen.gpus = gpus;
-  return chosen;
-}
 
 class RowReader {
  public:
@@ -117,15 +54,21 @@ class RowReader {
   bool empty(const std::string& name) const { return csv_.cell(row_, name).empty(); }
   const std::string& text(const std::string& name) const { return csv_.cell(row_, name); }
 
-  std::optional<int64_t> integer(const std::string& name) const {
-    const auto value = csv_.number(row_, name);
-    if (!value) return std::nullopt;
-    if (*value < 0 || *value > 1e9 || *value != std::floor(*value))
-      throw engine::InputError(fmt::format("{}: row {}: {} must be a whole number, not {}",
-                                           csv_.source(), out_.id, name, *value));
-    return static_cast<int64_t>(*value);
+  // A whole number, or the one in front of a remark ("50257 padded to …"), which counts as assumed.
+  std::optional<int64_t> integer(const std::string& name) {
+    const std::string& cell = text(name);
+    if (cell.empty()) return std::nullopt;
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    const bool whole =
+        error == std::errc{} && value >= 0 && value <= 1e9 && value == std::floor(value);
+    const bool remark = end != cell.data() + cell.size();
+    if (!whole || (remark && *end != ' '))
+      throw Skip{fmt::format("{} '{}' is no whole number", name, cell.substr(0, 40))};
+    if (remark) out_.assumed.push_back(name);
+    return static_cast<int64_t>(value);
   }
-  int64_t needed(const std::string& name) const {
+  int64_t needed(const std::string& name) {
     const auto value = integer(name);
     if (!value || *value < 1) throw Skip{fmt::format("{} is not stated", name)};
     return *value;
@@ -166,18 +109,34 @@ class RowReader {
   void read_machine() {
     const int gpus = static_cast<int>(needed_gpus());
     try {
-      out_.scenario.cluster = cluster_of(out_.gpu, gpus, text("interconnect"));
+      out_.scenario.cluster = published_cluster(out_.gpu, gpus, text("interconnect"));
     } catch (const engine::InputError&) {
       throw Skip{fmt::format("no profile of the GPU '{}'", out_.gpu.substr(0, 40))};
     }
-    std::vector<std::string> names = stack_names();
-    const bool known = std::find(names.begin(), names.end(), out_.stack) != names.end();
-    if (!known) out_.assumed.push_back("stack_key");
-    out_.scenario.stack = find_stack(known ? out_.stack : nearest_stack(out_.stack));
+    read_stack();
     const std::string& date = text("date");
     if (date.size() >= 7 && std::isdigit(static_cast<unsigned char>(date[0])))
       out_.scenario.software_year =
           std::atof(date.substr(0, 4).c_str()) + (std::atof(date.substr(5, 2).c_str()) - 0.5) / 12;
+  }
+
+  // A stack that is not ours works like the one whose features are nearest, but its constants are
+  // unknown: those of no stack in particular.
+  void read_stack() {
+    const std::vector<std::string> names = stack_names();
+    if (std::find(names.begin(), names.end(), out_.stack) != names.end()) {
+      out_.scenario.stack = find_stack(out_.stack);
+      return;
+    }
+    out_.assumed.push_back("stack_key");
+    const bool whole_layers = integer("tp").value_or(1) == 1 && integer("pp").value_or(1) == 1;
+    if (integer("zero").value_or(0) >= 2 && whole_layers)
+      out_.scenario.stack = find_stack("pytorch-fsdp");
+    else if (text("attention_key") == "unfused")
+      out_.scenario.stack = find_stack("megatron-2022");
+    else
+      out_.scenario.stack = find_stack("megatron-core");
+    out_.scenario.stack.rates.clear();
   }
 
   // Memory tables leave the number of GPUs out where the degrees give it.
@@ -222,6 +181,7 @@ class RowReader {
     if (s.cluster.gpus % model_parallel != 0)
       throw Skip{fmt::format("{} GPUs are no multiple of tp · pp · cp = {}", s.cluster.gpus,
                              model_parallel)};
+    if (empty("num_gpus") && empty("dp")) throw Skip{"neither num_gpus nor dp is stated"};
     plan.dp = static_cast<int>(assumed("dp", s.cluster.gpus / model_parallel));
     if (plan.dp * model_parallel != s.cluster.gpus)
       throw Skip{fmt::format("dp {} · tp · pp · cp is {}, not {} GPUs", plan.dp,
@@ -263,7 +223,9 @@ class RowReader {
       sizes = {*mbs};
     else
       out_.assumed.push_back("mbs");
-    const auto vpp = integer("vpp");
+    auto vpp = integer("vpp");
+    if (const auto layers = integer("vpp_layers_per_chunk"); !vpp && layers && *layers >= 1)
+      vpp = out_.scenario.model.layers / (plan.pp * *layers);
     const bool open = !(vpp && *vpp >= 1) && plan.pp > 1;
     if (open) out_.assumed.push_back("vpp");
     for (const int64_t mbs : sizes) {
@@ -331,6 +293,18 @@ class RowReader {
   PublishedRow out_;
 };
 
+// Rows that are known to contradict themselves, with the reason.
+std::map<std::string, std::string> contradicting_rows() {
+  std::map<std::string, std::string> rows;
+  for (const EmbeddedFile& file : embedded_files()) {
+    if (file.name != "tests/data/contradicting_rows.csv") continue;
+    const CsvTable csv = CsvTable::parse(file.text, std::string(file.name));
+    for (size_t row = 0; row < csv.rows(); ++row)
+      rows[csv.cell(row, "id")] = csv.cell(row, "reason");
+  }
+  return rows;
+}
+
 std::optional<double> positive(const CsvTable& csv, size_t row, const std::string& name) {
   const auto value = csv.number(row, name);
   return value && *value > 0 ? value : std::nullopt;
@@ -351,6 +325,15 @@ void add_metrics(const CsvTable& csv, size_t row, const PublishedRow& read, Publ
     memory.last_stage = csv.cell(row, "notes").find("last PP stage") != std::string::npos;
     any = true;
   }
+  // What the driver reports, context and libraries included.
+  if (const auto printed = positive(csv, row, "other_mem_value");
+      printed && csv.cell(row, "other_mem_kind").starts_with("nvidia-smi")) {
+    out.rows.push_back(read);
+    out.rows.back().metric = Metric::peak_bytes;
+    out.rows.back().measured = *printed * 1e9;
+    out.rows.back().allocator_bytes = false;
+    any = true;
+  }
   if (!any) out.skipped.push_back({read.id, "no step time and no peak memory"});
 }
 
@@ -367,9 +350,14 @@ PublishedRows read_published(const CsvTable& csv, const RatesTable& table) {
     if (!csv.has_column(name))
       missing.push_back(fmt::format("{}: column {} is missing", csv.source(), name));
   if (!missing.empty()) throw engine::InputError(missing);
+  const std::map<std::string, std::string> contradicting = contradicting_rows();
   PublishedRows out;
   for (size_t row = 0; row < csv.rows(); ++row) {
     const std::string& id = csv.cell(row, "id");
+    if (const auto found = contradicting.find(id); found != contradicting.end()) {
+      out.skipped.push_back({id, "contradicts itself: " + found->second});
+      continue;
+    }
     if (const std::string& task = csv.cell(row, "task"); !task.empty() && task != "pretrain") {
       out.skipped.push_back({id, fmt::format("task {}", task.substr(0, 40))});
       continue;

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "engine/base/errors.h"
+#include "engine/data/batches.h"
 #include "engine/data/indexed_writer.h"
 #include "engine/data/permutation.h"
-#include "engine/data/batches.h"
 #include "tests/support/temporary_folder.h"
 
 namespace engine {
@@ -108,7 +108,7 @@ TEST_F(BatchesTest, OrderAndStartAreDrawnForTheEpochAndTheSeed) {
   const TextBatches samples = counting(1009, kSeq);
   const TextBatches again(IndexedDataset(folder_ / "text"), kSeq, 60'000, 1);
   const TextBatches other(IndexedDataset(folder_ / "text"), kSeq, 60'000, 2);
-  std::set<int32_t> starts;
+  std::set<int64_t> starts;
   int equal_epochs = 0, equal_seeds = 0;
   for (int64_t i = 0; i < 100; ++i) {
     const auto first = sample(samples, i, kSeq);

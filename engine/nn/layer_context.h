@@ -1,0 +1,82 @@
+// LayerContext: what all layers of one rank share.
+#pragma once
+#include <cstdint>
+
+#include "engine/comm/world.h"
+#include "engine/plan/model_spec.h"
+#include "engine/plan/workload.h"
+#include "engine/tensor/tensor.h"
+
+namespace engine {
+
+// The vocabulary is padded to a multiple of this for every rank of the tensor axis.
+constexpr int64_t kVocabMultiple = 128;
+// Of attention weights and residual branches, in models that have dropout.
+constexpr double kDropoutProbability = 0.1;
+
+// Which sequences of a step's global batch pass through the layers; random numbers depend on it.
+struct MicroBatch {
+  int64_t step = 0;
+  int64_t first_sequence = 0;
+};
+
+struct LayerOptions {
+  ModelSpec model;
+  DType type = DType::f32;  // T: of weights and activations
+  AttentionKind attention = AttentionKind::flash;
+  int64_t sequences = 1;  // of a micro-batch
+  int64_t seq = 0;        // tokens a sequence
+  bool sequence_parallel = false;
+  uint64_t seed = 1;
+};
+
+class LayerContext {
+ public:
+  LayerContext(Device& device, World& world, const LayerOptions& options);
+
+  Device& device() { return device_; }
+  kernels::Kernels& kernels() { return device_.kernels(); }
+  World& world() { return world_; }
+  const ModelSpec& model() const { return options_.model; }
+  const LayerOptions& options() const { return options_; }
+  DType type() const { return options_.type; }
+  DType arithmetic() const { return kernels::arithmetic_of(options_.type); }
+  int tp() const { return tp_; }
+  int tp_rank() const { return tp_rank_; }
+
+  // Tokens of a micro-batch, and those whose residual stream this rank holds. They stand sequence
+  // by sequence; with sequence parallelism rank r has the r-th of tp equal runs.
+  int64_t tokens() const { return options_.sequences * options_.seq; }
+  int64_t local_tokens() const { return options_.sequence_parallel ? tokens() / tp_ : tokens(); }
+
+  // T[rows, columns] and A[1, count], uninitialised.
+  Tensor matrix(int64_t rows, int64_t columns, MemoryUse use) {
+    return {device_, {rows, columns}, type(), use};
+  }
+  Tensor statistics(int64_t count, MemoryUse use) {
+    return {device_, {1, count}, arithmetic(), use};
+  }
+
+  // Dropout of a matrix [local_tokens, hidden], and of the attention weights of one sequence (a
+  // place in the micro-batch) and the heads from `first_head` on: rows (head, query), columns keys.
+  kernels::Dropout residual_dropout(kernels::Purpose purpose, const MicroBatch& batch,
+                                    int64_t layer) const;
+  kernels::Dropout attention_dropout(const MicroBatch& batch, int64_t layer, int64_t sequence,
+                                     int64_t first_head) const;
+
+  // i32[1, tokens]: the place of each token in its sequence.
+  ConstView positions() const { return positions_; }
+  // A[seq, rotated part of a head]; empty without rotary positions.
+  ConstView rotary_table() const { return rotary_table_; }
+
+ private:
+  Device& device_;
+  World& world_;
+  LayerOptions options_;
+  int tp_, tp_rank_;
+  Tensor positions_, rotary_table_;
+};
+
+Payload payload_of(const View& view);  // of a contiguous view
+
+}  // namespace engine

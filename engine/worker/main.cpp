@@ -1,0 +1,46 @@
+// The program autotune-worker: runs one job of the built-in engine on CPU ranks, or prepares data.
+#include <malloc.h>
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "engine/data/tokenize.h"
+#include "engine/worker/worker.h"
+
+namespace {
+
+std::atomic<bool> stop_asked{false};
+std::atomic<int> signal_seen{0};
+
+void ask_to_stop(int signal) {
+  signal_seen = signal;
+  stop_asked = true;
+  std::signal(signal, SIG_DFL);  // a second one ends at once
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  // Memory that is given back to the system costs more to get again than to keep.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  std::signal(SIGINT, ask_to_stop);
+  std::signal(SIGTERM, ask_to_stop);
+  try {
+    if (count > 1 && std::string(arguments[1]) == "tokenize")
+      return engine::tokenize_command(std::vector<std::string>(arguments + 2, arguments + count),
+                                      std::cout, std::cerr);
+    engine::WorkerOptions options = engine::parse_worker_arguments(count, arguments);
+    options.stop = &stop_asked;
+    const engine::ExitCode code = engine::run_worker(options, std::cerr);
+    if (code == engine::ExitCode::terminated && signal_seen == SIGINT)
+      return static_cast<int>(engine::ExitCode::interrupted);
+    return static_cast<int>(code);
+  } catch (const engine::Error& error) {
+    std::cerr << "autotune-worker: " << error.what() << '\n';
+    return static_cast<int>(error.code());
+  }
+}

@@ -1,0 +1,13 @@
+// Says that this program was built without MPI.
+#include "engine/base/errors.h"
+#include "engine/worker/mpi_ranks.h"
+
+namespace engine {
+
+void run_mpi_ranks(std::ostream&, const std::function<void(Communicator&)>&) {
+  throw Error(ExitCode::environment,
+              "this worker was built without MPI; install libopenmpi-dev and build again, or use "
+              "thread ranks (--threads)");
+}
+
+}  // namespace engine

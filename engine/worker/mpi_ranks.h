@@ -1,0 +1,18 @@
+// Ranks as MPI processes, where this program is linked with MPI.
+#pragma once
+#include <functional>
+#include <iosfwd>
+
+#include "engine/comm/communicator.h"
+
+namespace engine {
+
+// Whether mpirun or srun started this process as one of several ranks. Does not touch MPI.
+bool started_as_mpi_rank();
+// Ranks of the MPI job on this machine; 1 when unknown.
+int mpi_ranks_here();
+
+// Throws Error (environment) where the program has no MPI.
+void run_mpi_ranks(std::ostream& errors, const std::function<void(Communicator&)>& body);
+
+}  // namespace engine

@@ -1,0 +1,109 @@
+// Trains a job on thread ranks and tells everything a test compares.
+#include "tests/support/training_run.h"
+
+#include <mutex>
+
+#include "engine/comm/local_communicator.h"
+#include "engine/train/trainer.h"
+
+namespace engine {
+namespace {
+
+float value_at(const View& view, int64_t row, int64_t column) {
+  const int64_t place = row * view.stride + column;
+  if (view.type == DType::f32) return static_cast<const float*>(view.data)[place];
+  return static_cast<float>(static_cast<const kernels::bfloat16*>(view.data)[place]);
+}
+
+void collect(const Parameter& p, std::map<std::string, std::vector<float>>& weights) {
+  int64_t rows = 1, columns = p.checkpoint_shape.back();
+  if (p.checkpoint_shape.size() == 2) {
+    rows = p.checkpoint_shape[p.transposed ? 1 : 0];
+    columns = p.checkpoint_shape[p.transposed ? 0 : 1];
+  }
+  std::vector<float>& whole = weights[p.name];
+  whole.resize(static_cast<size_t>(rows * columns));
+  for (int64_t r = 0; r < p.rows - padding_rows(p); ++r)
+    for (int64_t c = 0; c < p.columns; ++c)
+      whole[static_cast<size_t>((p.first_row + r) * columns + p.first_column + c)] =
+          value_at(p.weight, r, c);
+}
+
+}  // namespace
+
+TrainingRun train(const Job& job, int64_t steps) {
+  TrainingRun run;
+  run.ranks.resize(static_cast<size_t>(job.plan.world()));
+  std::mutex mutex;
+  run_local(job.plan.world(), [&](Communicator& ranks) {
+    const auto device = make_cpu_device(1);
+    World world(ranks, Grid(job.plan));
+    SyntheticBatches batches(job.model.vocab, job.seed);
+    Trainer trainer(*device, world, job, batches);
+    for (int64_t step = 0; step < steps; ++step) {
+      device->meter().restart();
+      world.meter().reset();
+      const StepResult result = trainer.step();
+      if (ranks.rank() > 0) continue;
+      run.losses.push_back(result.loss);
+      run.norms.push_back(result.gradient_norm);
+    }
+    RankRecord& record = run.ranks[static_cast<size_t>(ranks.rank())];
+    record = {world.coordinate(Axis::pipeline), device->meter(), world.meter().traffic()};
+    trainer.storage().visit_weights(false, [&](ParameterUnit& unit) {
+      const std::scoped_lock lock(mutex);
+      if (world.coordinate(Axis::data) == 0)
+        for (const Parameter* p : unit.parameters)
+          if (p->owned) collect(*p, run.weights);
+    });
+  });
+  return run;
+}
+
+Job test_job(const ModelSpec& model, const ParallelPlan& plan) {
+  Job job;
+  job.model = model;
+  job.plan = plan;
+  job.workload.seq = 16;
+  job.workload.gbs = plan.gbs;
+  job.workload.precision = Precision::f32;
+  job.workload.attention = AttentionKind::flash;
+  job.optimizer.learning_rate = 1e-2;
+  job.optimizer.minimum_rate = 1e-3;
+  job.optimizer.epsilon = 1e-4;
+  job.optimizer.clip_norm = 0.5;
+  job.steps = 3;
+  return job;
+}
+
+std::vector<ParallelPlan> plan_lattice() {
+  const Recompute modes[] = {
+      {}, {Recompute::Mode::selective, 0}, {Recompute::Mode::full, 0}, {Recompute::Mode::full, 1}};
+  std::vector<ParallelPlan> plans;
+  for (const int tp : {1, 2, 4})
+    for (const int pp : {1, 2, 4})
+      for (const int dp : {1, 2})
+        for (const int vpp : {1, 2})
+          for (const bool sp : {false, true})
+            for (const int zero : {0, 1, 2, 3})
+              for (const Recompute& recompute : modes) {
+                ParallelPlan plan;
+                plan.tp = tp;
+                plan.pp = pp;
+                plan.dp = dp;
+                plan.vpp = vpp;
+                plan.sp = sp;
+                plan.zero = zero;
+                plan.recompute = recompute;
+                plan.gbs = 8;
+                const bool legal = plan.world() <= 8 && (vpp == 1 || pp > 1) && vpp * pp <= 4 &&
+                                   (!sp || tp > 1) && (zero < 2 || pp == 1);
+                // A sum of the axes' places takes each value with each value of every other axis.
+                const int place =
+                    (sp ? 1 : 0) + zero + static_cast<int>(recompute.mode) + recompute.layers;
+                if (legal && (place % 2 == 0 || plan.world() <= 2)) plans.push_back(plan);
+              }
+  return plans;
+}
+
+}  // namespace engine

@@ -1,0 +1,78 @@
+// The constants of the cost model: scopes, and numbers that no machine has.
+#include "tuner/model/rates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/errors.h"
+#include "tests/support/scenarios.h"
+#include "tuner/model/data_files.h"
+
+namespace tuner {
+namespace {
+
+using engine::Precision;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+nlohmann::json built_in() {
+  return nlohmann::json::parse(find_data_file("profiles", "rates", "rates file").text);
+}
+
+std::vector<std::string> problems_of(const nlohmann::json& json) {
+  try {
+    RatesTable::from_json(json, "rates.json");
+  } catch (const engine::InputError& error) {
+    return error.problems();
+  }
+  return {};
+}
+
+TEST(Rates, TheBuiltInOnesAreSound) { EXPECT_THAT(problems_of(built_in()), testing::IsEmpty()); }
+
+// Every bad number is named at once: what the model divides by, shares beyond one, gaps.
+TEST(Rates, BadNumbersAreNamed) {
+  nlohmann::json json = built_in();
+  auto& constants = json["constants"];
+  constants["gemm_efficiency"]["values"]["ampere"] = 0;
+  constants["data_network_efficiency"]["values"]["default"] = -1;
+  constants["tensor_backward_hidden"]["values"]["default"] = 1.5;
+  constants["residual_correlation"]["values"]["default"] = 1;
+  constants["launch_seconds"]["values"].erase("default");
+  constants["score_bytes"]["values"]["default"] = "many";
+  constants.erase("step_seconds");
+  const std::vector<std::string> problems = problems_of(json);
+  for (const char* name :
+       {"gemm_efficiency.values.ampere", "data_network_efficiency", "tensor_backward_hidden",
+        "residual_correlation", "launch_seconds", "score_bytes", "step_seconds"})
+    EXPECT_THAT(problems, Contains(HasSubstr(name)));
+}
+
+TEST(Rates, TheMostSpecificScopeApplies) {
+  nlohmann::json json = built_in();
+  auto& values = json["constants"]["micro_batch_seconds"]["values"];
+  json["constants"]["micro_batch_seconds"].erase("fitted");
+  values = {{"default", 1}};
+  const Scenario s = test_support::scenario_for({});
+  const auto resolved = [&] {
+    return RatesTable::from_json(json, "rates.json")
+        .resolve(s.cluster, s.stack, Precision::fp16)
+        .micro_batch_seconds;
+  };
+  EXPECT_EQ(resolved(), 1);
+  double value = 2;
+  // From the widest scope to the narrowest; fp16 shares the numbers of bf16.
+  for (const char* scope :
+       {"bf16", "ampere", "ampere/bf16", "megatron-2022", "a100-80gb", "dgx-a100"}) {
+    values[scope] = value;
+    EXPECT_EQ(resolved(), value) << scope;
+    ++value;
+  }
+  values["hopper"] = values["megatron-core"] = 99;
+  EXPECT_EQ(resolved(), value - 1);
+}
+
+}  // namespace
+}  // namespace tuner

@@ -1,0 +1,132 @@
+// Trials are stored before the next one begins, recalled, and repeated only where that can help.
+#include "tuner/profile/profiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/tuner/profile/fake_worker.h"
+
+namespace tuner {
+namespace {
+
+using engine::OutcomeStatus;
+
+class Profiling : public testing::Test {
+ protected:
+  Profiling() { setenv("XDG_STATE_HOME", (folder_ / "state").c_str(), 1); }
+  ~Profiling() override { unsetenv("XDG_STATE_HOME"); }
+
+  // Counts its starts.
+  Profiler profiler(const std::string& body) {
+    return {store_, 0, fake_worker(folder_, "echo >> " + folder_ / "starts" + "\n" + body), Host{}};
+  }
+  int starts() const {
+    std::ifstream file(folder_ / "starts");
+    int lines = 0;
+    for (std::string line; std::getline(file, line);) ++lines;
+    return lines;
+  }
+
+  TemporaryFolder folder_;
+  Store store_{folder_ / "runs.db"};
+};
+
+TEST_F(Profiling, StoresTrialSamplesAndOutcome) {
+  Profiler measuring = profiler(good_outcome());
+  const Measurement found = measuring.measure(small_job(), 3, {});
+  ASSERT_EQ(found.trials.size(), 1u);
+  EXPECT_EQ(found.outcome.step_seconds, 0.5);
+  EXPECT_EQ(found.outcome.tokens_per_second_per_gpu, 100);
+  EXPECT_EQ(store_.samples(found.trials[0]).size(), 3u);
+  EXPECT_EQ(store_.samples(found.trials[0])[0].step, 1);
+  const auto stored = store_.finished_trials(hash_of(small_job()), measuring.environment());
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_EQ(stored[0].status, "ok");
+  EXPECT_THAT(store_.environment(measuring.environment()), testing::HasSubstr("worker_hash"));
+}
+
+TEST_F(Profiling, RecallsInsteadOfRunning) {
+  const Measurement first = profiler(good_outcome()).measure(small_job(), 3, {});
+  const Measurement again = profiler(good_outcome()).measure(small_job(), 3, {});
+  EXPECT_EQ(starts(), 1);
+  EXPECT_EQ(again.new_trials, 0);
+  EXPECT_EQ(again.samples, first.samples);
+  EXPECT_EQ(again.outcome.step_seconds, first.outcome.step_seconds);
+}
+
+TEST_F(Profiling, TakesOnlyTheSamplesThatAreMissing) {
+  Profiler measuring = profiler(good_outcome());
+  measuring.measure(small_job(), 3, {});
+  const Measurement more = measuring.measure(small_job(), 6, {});
+  EXPECT_EQ(starts(), 2);
+  EXPECT_EQ(more.samples.size(), 6u);
+  EXPECT_EQ(more.trials.size(), 2u);
+}
+
+TEST_F(Profiling, AnotherWorkerIsAnotherEnvironment) {
+  profiler(good_outcome()).measure(small_job(), 3, {});
+  profiler(good_outcome() + "\n# rebuilt").measure(small_job(), 3, {});
+  EXPECT_EQ(starts(), 2);
+}
+
+TEST_F(Profiling, AnotherPlanIsAnotherTrial) {
+  Profiler measuring = profiler(good_outcome());
+  measuring.measure(small_job(1), 3, {});
+  measuring.measure(small_job(2), 3, {});
+  EXPECT_EQ(starts(), 2);
+}
+
+TEST_F(Profiling, AWorkerThatDiesOnceGetsASecondChance) {
+  const std::string body =
+      "[ $(wc -l < " + folder_ / "starts" + ") -ge 2 ] || kill -9 $$\n" + good_outcome();
+  const Measurement found = profiler(body).measure(small_job(), 3, {});
+  EXPECT_EQ(found.outcome.status, OutcomeStatus::ok);
+  EXPECT_EQ(found.trials.size(), 2u) << "the first one is kept, too";
+}
+
+TEST_F(Profiling, AWorkerThatDiesTwiceHasCrashed) {
+  const Measurement found = profiler("kill -9 $$").measure(small_job(), 3, {});
+  EXPECT_EQ(found.outcome.status, OutcomeStatus::crashed);
+  EXPECT_EQ(starts(), 2);
+}
+
+TEST_F(Profiling, OutOfMemoryIsNotTriedAgainButACrashIs) {
+  const std::string full =
+      "echo '{\"status\":\"out_of_memory\",\"measured\":true}' > \"$folder/outcome.json\"";
+  profiler(full).measure(small_job(), 3, {});
+  EXPECT_EQ(profiler(full).measure(small_job(), 3, {}).outcome.status,
+            OutcomeStatus::out_of_memory);
+  EXPECT_EQ(starts(), 1);
+  profiler("exit 9").measure(small_job(2), 3, {});
+  profiler("exit 9").measure(small_job(2), 3, {});
+  EXPECT_EQ(starts(), 3);
+}
+
+TEST_F(Profiling, ATrialThatLostBeforeIsNotRunAgain) {
+  TrialLimits limits;
+  limits.hopeless_seconds = 1;
+  const std::string slow =
+      "echo '{\"event\":\"step\",\"step\":1,\"seconds\":9}' > \"$folder/events.jsonl\"; sleep 99";
+  profiler(slow).measure(small_job(), 3, limits);
+  const Measurement again = profiler(slow).measure(small_job(), 3, limits);
+  EXPECT_EQ(starts(), 1);
+  EXPECT_EQ(again.outcome.step_seconds, 9);
+}
+
+// The real worker on the settable capacity of a rank.
+TEST_F(Profiling, TheEngineRunsOutOfTheMemoryOfItsRank) {
+  const Launcher worker{LauncherKind::local, AUTOTUNE_BINARY_DIR "/autotune-worker"};
+  if (!std::ifstream(worker.worker)) GTEST_SKIP() << "this build has no worker";
+  Profiler measuring(store_, 0, worker, Host{});
+  engine::Job job = small_job(2);
+  const Measurement fits = measuring.measure(job, 2, {});
+  EXPECT_EQ(fits.outcome.status, OutcomeStatus::ok) << fits.outcome.reason;
+  job.memory_limit_bytes = fits.outcome.memory.peak_bytes / 2;
+  const Measurement full = measuring.measure(job, 2, {});
+  EXPECT_EQ(full.outcome.status, OutcomeStatus::out_of_memory) << full.outcome.reason;
+}
+
+}  // namespace
+}  // namespace tuner

@@ -1,0 +1,23 @@
+// This machine as a cluster: its ranks are threads or processes that share its cores.
+#pragma once
+#include <string>
+
+#include "tuner/model/cluster_spec.h"
+#include "tuner/profile/fingerprint.h"
+
+namespace tuner {
+
+// The name of the user's profile that `autotune calibrate` writes.
+inline constexpr char kHostProfile[] = "this-host";
+
+struct HostCluster {
+  ClusterSpec cluster;
+  std::string remark;  // what profile was taken, and whether it is stale
+};
+
+// `ranks` on this host, each with its share of the memory; the calibrated profile where there is
+// one, else the general one of a CPU. `environment` is the hash of the fingerprint of now; empty =
+// unknown.
+HostCluster host_cluster(const Host& host, int ranks, const std::string& environment);
+
+}  // namespace tuner

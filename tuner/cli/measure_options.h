@@ -1,0 +1,27 @@
+// The options that say whether, where and how long plans are measured.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/cli/command.h"
+#include "tuner/profile/launcher.h"
+
+namespace tuner {
+
+// --device --measure --measure-budget --launcher --dry-run --resume
+std::vector<Option> measure_options();
+
+struct MeasureRequest {
+  bool this_host = false;  // this machine is the cluster
+  int64_t most_plans = 0;  // 0 = nothing is measured
+  double budget_seconds = 0;
+  LauncherKind launcher = LauncherKind::local;
+  bool dry_run = false;
+};
+
+// Throws InputError where the options contradict each other, Error (environment) for a device that
+// this build cannot drive.
+MeasureRequest measure_request_of(const Arguments& arguments);
+
+}  // namespace tuner

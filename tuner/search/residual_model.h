@@ -1,0 +1,37 @@
+// ResidualModel: how measured step times differ from predicted ones, for plans not yet measured.
+#pragma once
+#include <array>
+#include <vector>
+
+#include "engine/plan/parallel_plan.h"
+
+namespace tuner {
+
+// Bayesian linear regression (Bishop 2006, equations 3.53 to 3.59) of log(measured / predicted) on
+// what plans differ in. The prior of a common factor is wide and that of differences between plans
+// narrow, so that few measurements shift all predictions and many tell kinds of plans apart.
+class ResidualModel {
+ public:
+  // `sigma` is the standard deviation of the logarithm that the predictions are said to have,
+  // `correlation` how much of it two plans share.
+  ResidualModel(double sigma, double correlation);
+  void add(const engine::ParallelPlan& plan, double predicted, double measured);
+
+  struct Correction {
+    double log_factor = 0;  // of the prediction
+    double sigma = 0;       // of the logarithm, after the correction
+  };
+  Correction correction(const engine::ParallelPlan& plan) const;
+
+ private:
+  static constexpr int kFeatures = 8;
+  using Row = std::array<double, kFeatures>;
+  static Row features(const engine::ParallelPlan& plan);
+  std::array<double, kFeatures> solve(std::array<double, kFeatures> right) const;
+
+  std::array<Row, kFeatures> precision_{};  // of the weights
+  Row moment_{};
+  double noise_variance_ = 0;
+};
+
+}  // namespace tuner
