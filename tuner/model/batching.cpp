@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <numeric>
 
 #include "engine/base/errors.h"
@@ -28,22 +29,23 @@ double prompts_of_iteration(const ServeModel& model) {
                   std::floor(static_cast<double>(model.scenario().stack.prompt_tokens) / input));
 }
 
-// The running batch of one replica. All requests are equally long, so that those which start
-// together end together, and cohorts end in the order of their start.
+// The running batch of one replica. Requests are as long as the workload says on average; where
+// their lengths spread, they do so evenly and in an order that the number of the request gives.
 class Replica {
  public:
   Replica(const ServeModel& model, double most)
       : model_(model),
         most_(std::max(1.0, most)),
         input_(static_cast<double>(model.scenario().workload.input)),
-        output_(model.scenario().workload.output),
+        output_(static_cast<double>(model.scenario().workload.output)),
+        spread_(model.scenario().workload.length_spread),
         together_(prompts_of_iteration(model)) {}
 
   void send(double at) {
     requests_.push_back({at, 0, 0});
     waiting_.push_back(requests_.size() - 1);
   }
-  bool idle() const { return waiting_.empty() && cohorts_.empty(); }
+  bool idle() const { return waiting_.empty() && ending_.empty(); }
   double now() const { return now_; }
   void wait_until(double at) { now_ = std::max(now_, at); }
 
@@ -64,30 +66,31 @@ class Replica {
   }
 
  private:
-  struct Cohort {
-    std::vector<size_t> requests;
-    int64_t last_step;
-  };
-
   double mean_context() const { return running_ > 0 ? context_ / running_ : 0; }
+
+  // Tokens that a request generates.
+  int64_t output_of(size_t request) const {
+    constexpr double kGolden = 0.6180339887498949;
+    const double place = std::fmod(static_cast<double>(request + 1) * kGolden, 1.0);
+    return std::max<int64_t>(1, std::llround(output_ * (1 + spread_ * (2 * place - 1))));
+  }
 
   void admit(size_t prompts) {
     now_ += step(model_, running_, mean_context(), static_cast<double>(prompts)).total();
     context_ += running_;
     ++step_;
-    Cohort cohort{{}, step_ + output_ - 1};
     for (size_t i = 0; i < prompts; ++i) {
-      requests_[waiting_.front()].first_token = now_;
-      cohort.requests.push_back(waiting_.front());
+      const size_t request = waiting_.front();
       waiting_.pop_front();
+      requests_[request].first_token = now_;
+      ending_[step_ + output_of(request) - 1].push_back(request);
     }
-    cohorts_.push_back(std::move(cohort));
     running_ += static_cast<double>(prompts);
     context_ += static_cast<double>(prompts) * input_;
   }
 
   void generate(double next) {
-    auto steps = static_cast<double>(cohorts_.front().last_step - step_);
+    auto steps = static_cast<double>(ending_.begin()->first - step_);
     if (steps <= 0) return;
     const double each = step(model_, running_, mean_context() + steps / 2, 0).total();
     if (next < now_ + steps * each) steps = std::clamp(std::ceil((next - now_) / each), 1.0, steps);
@@ -100,24 +103,23 @@ class Replica {
 
   int finish() {
     int ended = 0;
-    while (!cohorts_.empty() && cohorts_.front().last_step <= step_) {
-      for (const size_t request : cohorts_.front().requests) requests_[request].finish = now_;
-      const auto count = static_cast<double>(cohorts_.front().requests.size());
-      context_ -= count * (input_ + static_cast<double>(output_ - 1));
-      running_ -= count;
-      ended += static_cast<int>(count);
-      cohorts_.pop_front();
+    while (!ending_.empty() && ending_.begin()->first <= step_) {
+      for (const size_t request : ending_.begin()->second) {
+        requests_[request].finish = now_;
+        context_ -= input_ + static_cast<double>(output_of(request) - 1);
+        ++ended;
+      }
+      ending_.erase(ending_.begin());
     }
+    running_ -= ended;
     return ended;
   }
 
   const ServeModel& model_;
-  double most_, input_;
-  int64_t output_;
-  double together_;
+  double most_, input_, output_, spread_, together_;
   std::vector<SimulatedRequest> requests_;
   std::deque<size_t> waiting_;
-  std::deque<Cohort> cohorts_;
+  std::map<int64_t, std::vector<size_t>> ending_;  // by the step of the last token
   double now_ = 0, running_ = 0, context_ = 0;
   double running_steps_ = 0, steps_ = 0;
   int64_t step_ = 0;
@@ -222,7 +224,8 @@ void predict_closed_loop(const ServeModel& model, ServePrediction& out) {
   const ServeWorkload& work = model.scenario().workload;
   const double share = std::max(1.0, work.concurrency / model.plan().replicas);
   const int clients = static_cast<int>(std::lround(share));
-  const int requests = static_cast<int>(std::lround(share * work.waves));
+  constexpr double kMostRequests = 4000;  // beyond, further waves change nothing
+  const int requests = static_cast<int>(std::lround(std::min(share * work.waves, kMostRequests)));
   const Simulation simulation =
       simulate_closed_loop(model, most_in_flight(model), clients, std::max(clients, requests));
   predict_simulated(model, simulation, 0, work.concurrency / model.plan().replicas, out);

@@ -33,6 +33,9 @@ struct ServeWorkload {
   double concurrency = 0;          // clients of the closed loop, over all replicas
   double waves = 10;               // requests each of them sends; the first ones arrive at once
   double requests_per_second = 0;  // Poisson, over all replicas
+  // Half the width of the even distribution of output lengths, relative; under a load only. Without
+  // it requests that begin together end together, and their successors queue together.
+  double length_spread = 0.1;
 };
 
 struct ServeScenario {

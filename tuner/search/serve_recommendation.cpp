@@ -238,11 +238,14 @@ std::vector<std::string> serve_assumptions(const ServeScenario& s) {
       list.emplace_back("a queue that never empties");
       break;
   }
+  if (work.arrival == Arrival::closed_loop || work.arrival == Arrival::poisson)
+    list.push_back(fmt::format("output lengths spread by ±{:.0f} % around their mean",
+                               100 * work.length_spread));
   list.emplace_back("TPOT is (latency − TTFT) / (output − 1); tokens are generated ones");
   list.push_back(fmt::format("release {} of {}", s.stack.current().name, s.stack.name));
   if (s.model.sliding_window > 0) list.emplace_back("sliding windows are counted as full context");
   list.emplace_back(
-      "every request has the same lengths; prefix caching, speculative decoding and "
+      "all prompts are equally long; prefix caching, speculative decoding and "
       "splitting prefill from decode are not modelled");
   return list;
 }

@@ -14,6 +14,7 @@ namespace tuner {
 namespace {
 
 constexpr int64_t kLargestBatch = 4096;
+constexpr int kLargestTensor = 64;
 constexpr size_t kFrontierPoints = 24;
 
 // 1, 2, 3, 4, 6, 8, 12, …: powers of two and what lies between them.
@@ -59,9 +60,9 @@ class Enumeration {
   void formats(ServeFormat weights, ServeFormat kv) {
     const int gpus = s_.cluster.gpus;
     for (int tp = 1; tp <= gpus; ++tp) {
-      if (!allows(only_.tp, tp)) continue;
+      if (only_.tp.empty() ? tp > kLargestTensor : !allows(only_.tp, tp)) continue;
       for (int pp = 1; pp <= gpus / tp && pp <= s_.model.layers; ++pp) {
-        if (!allows(only_.pp, pp)) continue;
+        if (only_.pp.empty() ? !is_usual(pp) : !allows(only_.pp, pp)) continue;
         ServePlan plan{tp, pp, gpus / (tp * pp), 1, weights, kv};
         ++result_.candidates;
         if (!tensor_is_legal(s_, tp) || !serve_violations(s_, plan).empty()) continue;
@@ -69,6 +70,12 @@ class Enumeration {
         degrees(plan);
       }
     }
+  }
+
+  // Deep pipelines with uneven stages are not tried unless they are asked for.
+  bool is_usual(int pp) const {
+    constexpr int kShallow = 8, kDeepest = 32;
+    return pp <= kShallow || (pp <= kDeepest && s_.model.layers % pp == 0);
   }
 
   void degrees(const ServePlan& plan) {
@@ -176,10 +183,10 @@ class Enumeration {
       result_.frontier.push_back(*points[kept == 1 ? 0 : i * (points.size() - 1) / (kept - 1)]);
   }
 
-  // Of every candidate, with as few replicas as keep the budgets and the load: fewer replicas never
-  // help either.
+  // Of the best of every kind, with as few replicas as keep the budgets and the load: fewer
+  // replicas never help either.
   void find_smallest() {
-    for (const ServeCandidate& candidate : all_) {
+    for (const ServeCandidate& candidate : result_.best) {
       if (!candidate.meets()) continue;
       const int each = candidate.plan.tp * candidate.plan.pp;
       int enough = candidate.plan.replicas, few = 0;
