@@ -16,21 +16,21 @@ using engine::Recompute;
 
 namespace {
 
-constexpr std::array<std::string_view, kStepParts> kPartNames = {"gemm",
-                                                                 "attention",
-                                                                 "elementwise",
-                                                                 "launch",
-                                                                 "tensor_communication",
-                                                                 "context_communication",
-                                                                 "recompute",
-                                                                 "embedding_and_head",
-                                                                 "pipeline_communication",
-                                                                 "micro_batch_overhead",
-                                                                 "bubble",
-                                                                 "data_communication",
-                                                                 "optimizer",
-                                                                 "step_overhead",
-                                                                 "stragglers"};
+constexpr std::string_view kPartNames[kStepParts] = {"gemm",
+                                                     "attention",
+                                                     "elementwise",
+                                                     "launch",
+                                                     "tensor_communication",
+                                                     "context_communication",
+                                                     "recompute",
+                                                     "embedding_and_head",
+                                                     "pipeline_communication",
+                                                     "micro_batch_overhead",
+                                                     "bubble",
+                                                     "data_communication",
+                                                     "optimizer",
+                                                     "step_overhead",
+                                                     "stragglers"};
 
 double tokens_of(const Scenario& scenario, const ParallelPlan& plan) {
   return static_cast<double>(plan.mbs * scenario.workload.seq) / plan.cp;
