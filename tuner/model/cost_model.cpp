@@ -58,12 +58,6 @@ double StepParts::total() const {
   return sum;
 }
 
-engine::Interval interval_of(double value, double sigma) {
-  constexpr double kTwoSided90 = 1.6449;
-  const double factor = std::exp(kTwoSided90 * sigma);
-  return {value / factor, value * factor};
-}
-
 CostModel::CostModel(const Scenario& scenario) : scenario_(&scenario), operators_(scenario) {}
 
 // Exposed communication of the tensor axis in one pass through a layer: two all-reduces, or two
