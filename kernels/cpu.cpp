@@ -1,5 +1,5 @@
 // The CPU's kernels: the generic bodies on serial groups, with attention in tiles.
-#include "kernels/attention_tile.h"
+#include "kernels/attention_tile_backward.h"
 #include "kernels/basic_kernels.h"
 #include "kernels/launch_host.h"
 
@@ -49,11 +49,9 @@ class CpuKernels final : public BasicKernels<HostLauncher> {
     with_tile_type(query.type, [&]<class T>() {
       const auto [in, saved] = backward_operands<T>(query, key, value, out, log_sum, grad_out,
                                                     grad_query, grad_key, grad_value, s);
-      launch<T>(s.sequences * s.heads * tiles(s.queries), kLanes * s.keys,
-                AttentionTileBackwardQuery<T>{in, saved, rows_of<T>(grad_query)});
-      launch<T>(
-          s.sequences * s.kv_heads * tiles(s.keys), kLanes * s.queries,
-          AttentionTileBackwardKey<T>{in, saved, rows_of<T>(grad_key), rows_of<T>(grad_value)});
+      launch<T>(s.sequences * s.kv_heads, s.heads / s.kv_heads * s.queries * s.keys,
+                AttentionTileBackward<T>{in, saved, rows_of<T>(grad_query), rows_of<T>(grad_key),
+                                         rows_of<T>(grad_value)});
     });
   }
 

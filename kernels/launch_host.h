@@ -1,8 +1,9 @@
 // Launchers that run kernel bodies on the host: serial groups shared out over threads, for speed,
 // and groups of threads, for tests.
 #pragma once
-#include <barrier>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -72,13 +73,34 @@ class HostLauncher {
   InstructionSet set_;
 };
 
+// A barrier whose threads sleep: spinning ones would keep the last from a core.
+class SleepingBarrier {
+ public:
+  explicit SleepingBarrier(int size) : size_(size) {}
+  void arrive_and_wait() {
+    std::unique_lock lock(mutex_);
+    const int64_t round = round_;
+    if (++arrived_ < size_) return all_here_.wait(lock, [&] { return round_ != round; });
+    arrived_ = 0;
+    ++round_;
+    all_here_.notify_all();
+  }
+
+ private:
+  int size_;
+  int arrived_ = 0;
+  int64_t round_ = 0;
+  std::mutex mutex_;
+  std::condition_variable all_here_;
+};
+
 // N host threads that work on one row together, as a CUDA block would.
 class ThreadGroup {
  public:
   struct Shared {
     explicit Shared(int size) : slots(static_cast<size_t>(size)), barrier(size) {}
     std::vector<double> slots;
-    std::barrier<> barrier;
+    SleepingBarrier barrier;
   };
   ThreadGroup(Shared& shared, int rank) : shared_(&shared), rank_(rank) {}
   int rank() const { return rank_; }
@@ -111,7 +133,7 @@ class ThreadGroup {
 // One group of `threads`, which walks through the rows; blocks of columns are as narrow as on a
 // GPU.
 struct ThreadLauncher {
-  int threads = 8;
+  int threads;
 
   template <class T, class Kernel>
   void rows(int64_t count, int64_t, const Kernel& kernel) const {

@@ -43,9 +43,9 @@ InputError::InputError(std::vector<std::string> problems)
     : Error(ExitCode::usage, fmt::format("{}", fmt::join(problems, "\n"))),
       problems_(std::move(problems)) {}
 
-void fail_expectation(std::string_view what, const std::source_location& where) {
-  throw std::logic_error(fmt::format("{}:{}: {}: expected {}", where.file_name(), where.line(),
-                                     where.function_name(), what));
+void fail_expectation(std::string_view what, const Place& where) {
+  throw std::logic_error(
+      fmt::format("{}:{}: {}: expected {}", where.file, where.line, where.function, what));
 }
 
 std::vector<std::string> did_you_mean(std::string_view word,

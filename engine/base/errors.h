@@ -1,6 +1,5 @@
 // The project's error types: bad input, trouble with the environment, and our own mistakes.
 #pragma once
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -44,10 +43,20 @@ class InputError : public Error {
   std::vector<std::string> problems_;
 };
 
+// A place in the code: std::source_location, which clang-tidy's parser lacks with GCC 12's library.
+struct Place {
+  const char* file;
+  int line;
+  const char* function;
+  static constexpr Place current(const char* file = __builtin_FILE(), int line = __builtin_LINE(),
+                                 const char* function = __builtin_FUNCTION()) {
+    return {file, line, function};
+  }
+};
+
 // Throws std::logic_error with the place: for our own mistakes, in release builds too.
-[[noreturn]] void fail_expectation(std::string_view what, const std::source_location& where);
-inline void expect(bool holds, std::string_view what,
-                   const std::source_location& where = std::source_location::current()) {
+[[noreturn]] void fail_expectation(std::string_view what, const Place& where = Place::current());
+inline void expect(bool holds, std::string_view what, const Place& where = Place::current()) {
   if (!holds) fail_expectation(what, where);
 }
 

@@ -154,7 +154,7 @@ void read_to(const TensorSlice& slice, ElementRange range, const std::byte* stor
     case StorageType::bf16:
       return read_as<To, bfloat16>(slice, range, stored, out);
     default:
-      fail_expectation("a floating-point tensor", std::source_location::current());
+      fail_expectation("a floating-point tensor");
   }
 }
 
@@ -218,7 +218,7 @@ void write_from(const TensorSlice& slice, ElementRange range, kernels::ConstView
     case StorageType::bf16:
       return write_as<bfloat16, From>(slice, range, data, store);
     default:
-      fail_expectation("f64, f32 or bf16", std::source_location::current());
+      fail_expectation("f64, f32 or bf16");
   }
 }
 
@@ -237,7 +237,7 @@ void read_slice(const TensorSlice& slice, ElementRange range, const std::byte* s
     case kernels::DType::i32:
       break;
   }
-  fail_expectation("memory of floating-point numbers", std::source_location::current());
+  fail_expectation("memory of floating-point numbers");
 }
 
 void write_slice(const TensorSlice& slice, ElementRange range, kernels::ConstView data,
@@ -253,7 +253,7 @@ void write_slice(const TensorSlice& slice, ElementRange range, kernels::ConstVie
     case kernels::DType::i32:
       break;
   }
-  fail_expectation("memory of floating-point numbers", std::source_location::current());
+  fail_expectation("memory of floating-point numbers");
 }
 
 }  // namespace engine

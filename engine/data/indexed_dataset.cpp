@@ -48,7 +48,7 @@ int64_t bytes_of(TokenType type) {
     case TokenType::i64:
       return 8;
   }
-  fail_expectation("a token type", std::source_location::current());
+  fail_expectation("a token type");
 }
 
 TokenType token_type_of(int64_t vocab) { return vocab <= 65536 ? TokenType::u16 : TokenType::i32; }

@@ -11,11 +11,11 @@ Head::Head(const LayerContext& context, ParameterSet& set, const Parameter* embe
   if (table_ == nullptr)
     table_ = context.model().tied_embeddings ? parameters.embedding(true) : parameters.head();
   const Parameter* gain = parameters.final_norm_gain();
-  norm_.emplace_back(*gain, parameters.final_norm_bias());
+  norm_.emplace(*gain, parameters.final_norm_bias());
   linear_.weight = {table_};
 }
 
-View Head::in_vocabulary(const LayerContext&, const View& logits) const {
+View Head::in_vocabulary(const View& logits) const {
   return logits.columns(0, logits.cols - padding_rows(*table_));
 }
 
@@ -27,11 +27,11 @@ void Head::forward(LayerContext& context, Tensor input, Tensor targets, View los
   Communicator& ranks = context.world().tensor();
   saved.input = std::move(input);
   saved.targets = std::move(targets);
-  norm_.front().forward(context, saved.input, saved.norm, kSaved);
+  norm_->forward(context, saved.input, saved.norm, kSaved);
   saved.logits = context.matrix(tokens, table_->rows, kSaved);
   linear_.forward(context, gather_tokens(context, saved.norm.output), saved.logits);
 
-  const View logits = in_vocabulary(context, saved.logits);
+  const View logits = in_vocabulary(saved.logits);
   saved.top = context.statistics(tokens, kSaved);
   saved.sums = context.statistics(tokens, kSaved);
   kernels.row_max(logits, saved.top);
@@ -49,7 +49,7 @@ void Head::forward(LayerContext& context, Tensor input, Tensor targets, View los
 
 Tensor Head::backward(LayerContext& context, double factor, Saved saved) const {
   kernels::Kernels& kernels = context.kernels();
-  const View logits = in_vocabulary(context, saved.logits);
+  const View logits = in_vocabulary(saved.logits);
   kernels.cross_entropy_backward(logits, saved.top, saved.sums, saved.targets, table_->global_row,
                                  factor);
   const View all = saved.logits;
@@ -59,7 +59,7 @@ Tensor Head::backward(LayerContext& context, double factor, Saved saved) const {
   linear_.input_gradient(context, saved.logits, partial);
   saved.logits.reset();
   Tensor grad = sum_partials(context, std::move(partial), MemoryUse::workspace);
-  norm_.front().backward(context, grad, saved.input, saved.norm, {});
+  norm_->backward(context, grad, saved.input, saved.norm, {});
   return grad;
 }
 

@@ -1,5 +1,7 @@
 // Head: final norm, logits over this rank's vocabulary, and the cross-entropy over all of it.
 #pragma once
+#include <optional>
+
 #include "engine/nn/linear.h"
 #include "engine/nn/model_parameters.h"
 #include "engine/nn/norm.h"
@@ -30,10 +32,10 @@ class Head {
 
  private:
   // The columns of logits that are no padding.
-  View in_vocabulary(const LayerContext& context, const View& logits) const;
+  View in_vocabulary(const View& logits) const;
   int64_t unit_;
   const Parameter* table_;
-  std::vector<Norm> norm_;
+  std::optional<Norm> norm_;
   Linear linear_;
 };
 

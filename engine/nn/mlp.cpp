@@ -15,7 +15,7 @@ kernels::Activation kernel_activation(ActivationKind kind) {
     case ActivationKind::silu:
       return kernels::Activation::silu;
   }
-  fail_expectation("an activation is one of four", std::source_location::current());
+  fail_expectation("an activation is one of four");
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ PartName gpt2_name(const ModelSpec& model, Part part) {
     case Part::gate:
       break;
   }
-  fail_expectation("a part that GPT-2 has", std::source_location::current());
+  fail_expectation("a part that GPT-2 has");
 }
 
 PartName llama_name(const ModelSpec& model, Part part) {
@@ -70,7 +70,7 @@ PartName llama_name(const ModelSpec& model, Part part) {
     case Part::mlp_norm:
       return {"post_attention_layernorm", 0, model.hidden};
   }
-  fail_expectation("a part of a layer", std::source_location::current());
+  fail_expectation("a part of a layer");
 }
 
 PartName part_name(const ModelSpec& model, int64_t layer, Part part, const char* ending) {

@@ -52,6 +52,8 @@ class ConfigReader {
     read_positions();
     read_latent_attention();
     model_.moe = read_hf_experts(in_, *family_, model_.layers);
+    read_hf_formats(in_, model_);
+    read_hf_formats(root_, model_);  // a model with several parts quantises them together
     if (!model_.is_dense()) model_.not_modelled.push_back("mixture of experts");
     apply_exceptions();
     if (problems_.empty())

@@ -39,6 +39,10 @@ void refuse_other_architectures(ObjectReader& in, const HfFamily& family);
 // The experts of the model; a ModelSpec's default when it has none.
 ExpertSpec read_hf_experts(ObjectReader& in, const HfFamily& family, int64_t layers);
 
+// The formats in which the checkpoint stores weights and KV cache; left empty where the file does
+// not say.
+void read_hf_formats(ObjectReader& in, ModelSpec& model);
+
 // Whether the file speaks of experts, so that a dense MLP may be absent.
 bool speaks_of_experts(const ObjectReader& in);
 

@@ -70,6 +70,10 @@ struct ModelSpec {
 
   ExpertSpec moe;
   LatentAttentionSpec mla;
+  // How the checkpoint stores its weights and asks for its KV cache: f32, fp16, bf16, fp8, int8,
+  // int4 or fp4; empty = not stated.
+  std::string weight_format;
+  std::string kv_format;
   // Reasons why predictions do not cover this model ("mixture of experts", …); empty = covered.
   std::vector<std::string> not_modelled;
 

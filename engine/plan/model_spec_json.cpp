@@ -71,6 +71,8 @@ void visit_model(Visit& visit, Model& model) {
   visit("norm_epsilon", model.norm_epsilon);
   visit("rotary_base", model.rotary_base);
   visit("rotary_fraction", model.rotary_fraction);
+  visit("weight_format", model.weight_format);
+  visit("kv_format", model.kv_format);
   visit("not_modelled", model.not_modelled);
   visit("default_seq", model.default_seq);
   visit("default_gbs", model.default_gbs);

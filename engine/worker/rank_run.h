@@ -1,9 +1,9 @@
 // What one rank of a job does: train the job's steps, and count what they cost.
 #pragma once
 #include <atomic>
-#include <stdexcept>
 #include <string>
 
+#include "engine/base/errors.h"
 #include "engine/comm/communicator.h"
 #include "engine/plan/job.h"
 #include "engine/plan/outcome.h"
@@ -12,13 +12,13 @@
 namespace engine {
 
 // The loss is no number any more.
-struct BadNumbers : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct BadNumbers : Error {
+  explicit BadNumbers(const std::string& message) : Error(ExitCode::partial, message) {}
 };
 
 // Asked to stop by a signal; the step in progress was finished.
-struct Interrupted : std::runtime_error {
-  Interrupted() : std::runtime_error("asked to stop") {}
+struct Interrupted : Error {
+  Interrupted() : Error(ExitCode::terminated, "asked to stop") {}
 };
 
 struct RankOptions {

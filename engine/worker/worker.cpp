@@ -51,9 +51,9 @@ Failure failure_of(const std::exception_ptr& cause) {
             "the machine has no more memory; use more ranks, a smaller micro-batch or more "
             "recomputation"};
   } catch (const BadNumbers& error) {
-    return {OutcomeStatus::bad_numbers, ExitCode::partial, error.what()};
+    return {OutcomeStatus::bad_numbers, error.code(), error.what()};
   } catch (const Interrupted& error) {
-    return {OutcomeStatus::interrupted, ExitCode::terminated, error.what()};
+    return {OutcomeStatus::interrupted, error.code(), error.what()};
   } catch (const InputError& error) {
     return {OutcomeStatus::rejected, error.code(), error.what()};
   } catch (const Error& error) {

@@ -64,7 +64,7 @@ AttentionShape make_shape(int64_t sequences, int64_t queries, int64_t keys, int6
   return s;
 }
 
-// Tiles are 64 wide and a group has 8 threads: sizes around both, and shapes of every kind.
+// Tiles are 64 wide and a group has 4 threads: sizes around both, and shapes of every kind.
 std::vector<AttentionShape> shapes() {
   return {make_shape(1, 1, 1, 1, 1, 1, true, false, 0),
           make_shape(2, 9, 9, 2, 1, 3, true, false, 0),
@@ -72,8 +72,9 @@ std::vector<AttentionShape> shapes() {
           make_shape(1, 66, 66, 2, 2, 16, true, false, 0.2f),
           make_shape(1, 70, 70, 1, 1, 17, false, false, 0),
           make_shape(1, 10, 75, 2, 1, 8, true, false, 0.1f),  // late queries
-          make_shape(2, 1, 20, 2, 2, 8, true, false, 0),      // one step of decoding
-          make_shape(1, 12, 5, 1, 1, 8, true, false, 0)};     // the first queries see nothing
+          make_shape(1, 65, 67, 4, 2, 72, true, false, 0.1f),
+          make_shape(2, 1, 20, 2, 2, 8, true, false, 0),   // one step of decoding
+          make_shape(1, 12, 5, 1, 1, 8, true, false, 0)};  // the first queries see nothing
 }
 
 // Attention by its definition, on values.

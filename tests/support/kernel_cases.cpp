@@ -10,7 +10,7 @@ using kernels::InstructionSet;
 
 std::unique_ptr<kernels::Kernels> make_group_kernels() {
   return std::make_unique<kernels::BasicKernels<kernels::ThreadLauncher>>(
-      kernels::ThreadLauncher{8});
+      kernels::ThreadLauncher{4});
 }
 
 bool KernelCase::runs_here() const {

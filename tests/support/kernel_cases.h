@@ -10,7 +10,7 @@
 
 namespace testing_support {
 
-// The kernels on one group of 8 host threads: what CUDA will run, without a GPU.
+// The kernels on one group of 4 host threads: what CUDA will run, without a GPU.
 std::unique_ptr<kernels::Kernels> make_group_kernels();
 
 struct KernelCase {
@@ -18,7 +18,7 @@ struct KernelCase {
   DType type;
   bool runs_here() const;
   std::unique_ptr<kernels::Kernels> make() const;
-  // A barrier among 8 threads on few cores takes long: groups get smaller cases.
+  // A barrier among threads on few cores takes long: groups get smaller cases.
   bool is_group() const { return executor == "group"; }
   DType statistics() const { return kernels::arithmetic_of(type); }
 };

@@ -31,14 +31,14 @@ void print_answer(const nlohmann::json& answer, const Arguments& arguments) {
   print_result(render_text(answer, style));
 }
 
-RunRecord unfinished_run(const Arguments& arguments, const Scenario& scenario,
-                         const std::string& kind) {
+RunRecord unfinished_run(const Arguments& arguments, const engine::ModelSpec& model,
+                         const ClusterSpec& cluster, const std::string& kind) {
   RunRecord run;
   run.command_line = arguments.command_line();
   run.kind = kind;
-  run.model = scenario.model.name;
-  run.gpu = scenario.cluster.device.name;
-  run.gpus = scenario.cluster.gpus;
+  run.model = model.name;
+  run.gpu = cluster.device.name;
+  run.gpus = cluster.gpus;
   run.status = "unfinished";
   run.tool_version = version_number();
   return run;
@@ -50,9 +50,9 @@ std::string store_path(const Arguments& arguments) {
 }
 
 void store_answer(const nlohmann::json& answer, const Arguments& arguments,
-                  const Scenario& scenario, const std::string& kind, const std::string& title,
-                  const std::string& status) {
-  RunRecord run = unfinished_run(arguments, scenario, kind);
+                  const engine::ModelSpec& model, const ClusterSpec& cluster,
+                  const std::string& kind, const std::string& title, const std::string& status) {
+  RunRecord run = unfinished_run(arguments, model, cluster, kind);
   run.title = title;
   run.status = status;
   run.answer = json_text(answer, -1);

@@ -3,8 +3,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "engine/plan/model_spec.h"
 #include "tuner/cli/command.h"
-#include "tuner/model/scenario.h"
+#include "tuner/model/cluster_spec.h"
 #include "tuner/store/store.h"
 
 namespace tuner {
@@ -15,12 +16,12 @@ void print_answer(const nlohmann::json& answer, const Arguments& arguments);
 // Stores the answer as a run after it was printed, so that trouble with the store loses nothing
 // that the user has asked for; throws engine::Error (storage) then.
 void store_answer(const nlohmann::json& answer, const Arguments& arguments,
-                  const Scenario& scenario, const std::string& kind, const std::string& title,
-                  const std::string& status);
+                  const engine::ModelSpec& model, const ClusterSpec& cluster,
+                  const std::string& kind, const std::string& title, const std::string& status);
 
 // A run as it is stored before its answer is known.
-RunRecord unfinished_run(const Arguments& arguments, const Scenario& scenario,
-                         const std::string& kind);
+RunRecord unfinished_run(const Arguments& arguments, const engine::ModelSpec& model,
+                         const ClusterSpec& cluster, const std::string& kind);
 // The file that --db names, or the default one.
 std::string store_path(const Arguments& arguments);
 

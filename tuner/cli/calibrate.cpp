@@ -13,6 +13,7 @@
 #include "tuner/cli/output.h"
 #include "tuner/model/data_files.h"
 #include "tuner/validate/fit.h"
+#include "tuner/validate/serve_fit.h"
 
 namespace tuner {
 namespace {
@@ -54,27 +55,67 @@ std::string document(const nlohmann::json& json) {
   return text + lines + "\n  },\n  \"fit\": " + json.at("fit").dump(2) + "\n}\n";
 }
 
+std::string output_path(const Arguments& arguments, const char* name) {
+  return arguments.text("--output")
+      .value_or((std::filesystem::path(user_data_folder()) / "profiles" / name).string());
+}
+
+void tell_progress(int done, int total) {
+  print_message(fmt::format("fit {} of {}\n", done, total));
+}
+
+constexpr size_t kFewest = 3;
+
+std::string kind_lines(const std::string& title, const std::vector<PredictedServe>& rows) {
+  std::string text = title + "\n";
+  for (const auto& [kind, s] : summarize_by_kind(rows))
+    text += fmt::format("  {:<40} {:>5} rows   mean {:>5.1f} %   median {:>5.1f} %\n", kind, s.n,
+                        100 * s.mape, 100 * s.median);
+  return text;
+}
+
+int calibrate_serving(const Arguments& arguments, const CsvTable& csv) {
+  ServeRatesTable start = ServeRatesTable::load();
+  start.reset_to_priors();
+  const ServeRows published = read_serving_runs(csv, start);
+  if (published.rows.size() < kFewest)
+    throw engine::InputError(fmt::format("{}: {} rows can be predicted; a fit needs at least {}",
+                                         csv.source(), published.rows.size(), kFewest));
+  const ServeFitAccount account = fit_and_validate_serving(start, published.rows, tell_progress);
+  const std::string output = output_path(arguments, "serve_rates.json");
+  const nlohmann::json fit =
+      serve_fit_to_json(account, "autotune calibrate --from " + csv.source());
+  write_file(output, document(account.table.to_json(fit)));
+  print_result(fmt::format("Fitted {} rows of serving.\n", published.rows.size()) +
+               kind_lines("On the rows of the fit:", account.in_sample) +
+               kind_lines("On groups of source, model and GPU left out:", account.cross.by_group) +
+               kind_lines("On sources left out:", account.cross.by_source) +
+               fmt::format("Written to {}\n", output));
+  return 0;
+}
+
 int run_calibrate(const Arguments& arguments) {
   if (!arguments.has("--from")) return calibrate_host(arguments);
   const std::string from = arguments.text("--from").value();
   const CsvTable csv = CsvTable::parse(engine::read_text_file(from), from);
-  const RatesTable start = RatesTable::load().with_priors();
+  if (holds_serving_runs(csv)) return calibrate_serving(arguments, csv);
+  const bool afresh = arguments.flag("--afresh");
+  RatesTable start = RatesTable::load();
+  if (afresh)
+    start.reset_to_priors();
+  else
+    start.take_values_as_priors();
   PublishedRows published = read_published(csv, start);
   std::erase_if(published.rows,
                 [](const PublishedRow& row) { return row.metric != Metric::step_seconds; });
-  constexpr size_t kFewest = 3;
   if (published.rows.size() < kFewest)
     throw engine::InputError(
         fmt::format("{}: {} rows can be predicted; a fit needs at least {} with step_time_s", from,
                     published.rows.size(), kFewest));
-  const FitAccount account = fit_and_validate(start, published.rows, [](int done, int total) {
-    print_message(fmt::format("fit {} of {}\n", done, total));
-  });
-  const std::string output =
-      arguments.text("--output")
-          .value_or(
-              (std::filesystem::path(user_data_folder()) / "profiles" / "rates.json").string());
-  const nlohmann::json fit = fit_to_json(account, "autotune calibrate --from " + from);
+  const FitAccount account = fit_and_validate(start, published.rows, tell_progress);
+  const std::string output = output_path(arguments, "rates.json");
+  const nlohmann::json fit = fit_to_json(
+      account, fmt::format("autotune calibrate{} --from {}", afresh ? " --afresh" : "", from));
   write_file(output, document(account.table.to_json(fit)));
   print_result(fmt::format("Fitted {} rows; errors with every source weighted alike:\n",
                            account.in_sample.size()) +
@@ -90,24 +131,33 @@ int run_calibrate(const Arguments& arguments) {
 Command calibrate_command() {
   return {
       .words = "calibrate",
-      .summary = "Measure this machine, or fit the cost model to published or own runs",
+      .summary = "Measure this machine, or fit the models to published or own runs",
       .description =
           "Without --from: trains small models on this machine for about a minute, fits the rates "
-          "of a core, of memory and of messages to the measured steps, and writes the profile that "
-          "`train --device cpu` takes from then on. With --from: starts from the priors in "
-          "profiles/rates.json and writes the file again with the "
-          "fitted values, the rows and the errors on rows left out (whole model shapes, whole "
-          "sources). The same rows give the same digits. A file in your own data folder is used "
-          "instead of the built-in one from then on.",
-      .examples = {{"calibrate", "Measure this machine"},
-                   {"calibrate --from runs.csv", "Fit to your own runs"},
-                   {"calibrate --from tests/data/published_train.csv --output profiles/rates.json",
-                    "Repeat the fit of the built-in constants"}},
+          "of "
+          "a core, of memory and of messages to the measured steps, and writes the profile that "
+          "`train --device cpu` takes from then on. With --from: fits the constants in use to a "
+          "table "
+          "of runs, so that a few rows of your own machines correct them, or with --afresh the "
+          "priors behind them. It writes profiles/rates.json (for serving runs, which always start "
+          "afresh, profiles/serve_rates.json) with the fitted values, the rows and the errors on "
+          "rows "
+          "left out (whole model shapes, whole sources). The same rows give the same digits. A "
+          "file "
+          "in your own data folder is used instead of the built-in one from then on.",
+      .examples =
+          {{"calibrate", "Measure this machine"},
+           {"calibrate --from runs.csv", "Fit to your own runs"},
+           {"calibrate --afresh --from tests/data/published_train.csv --output profiles/rates.json",
+            "Repeat the fit of the built-in constants"}},
       .options = {{.name = "--from",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",
-                   .help = "A CSV table of training runs, as for validate train",
+                   .help = "A CSV table of runs, as for validate train or validate infer",
                    .default_text = "this machine is measured"},
+                  {.name = "--afresh",
+                   .kind = ValueKind::flag,
+                   .help = "Forget earlier fits: start from physics and microbenchmarks"},
                   {.name = "--output",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",

@@ -7,11 +7,17 @@
 namespace tuner {
 
 Command train_command();
+Command size_command();
 Command estimate_train_command();
 Command check_train_command();
+Command infer_command();
+Command estimate_infer_command();
+Command check_infer_command();
 Command report_command();
 Command validate_train_command();
+Command validate_infer_command();
 Command calibrate_command();
+Command run_tokenize_command();
 std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();

@@ -41,7 +41,8 @@ std::string list_models(bool json) {
     }
   }
   if (json)
-    return json_text(nlohmann::ordered_json{{"schema", "autotune.models/1"}, {"models", list}}) + "\n";
+    return json_text(nlohmann::ordered_json{{"schema", "autotune.models/1"}, {"models", list}}) +
+           "\n";
   return format_table(
       {"NAME", "PARAMETERS", "LAYERS", "HIDDEN", "HEADS", "KV", "VOCAB", "POSITIONS", "PREDICTED"},
       rows, output_width());

@@ -2,9 +2,11 @@
 #include "tuner/cli/scenario_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
@@ -227,6 +229,12 @@ std::vector<Option> restriction_options() { return options_of_plan(true); }
 std::vector<Option> plan_options() { return options_of_plan(false); }
 
 ScenarioAnswer scenario_of(const Arguments& arguments, const std::optional<ClusterSpec>& cluster) {
+  return scenario_of(arguments, arguments.text("--model").value(),
+                     arguments.integer("--gpus").value(), cluster);
+}
+
+ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model, int64_t gpus,
+                           const std::optional<ClusterSpec>& cluster) {
   ScenarioAnswer answer;
   Scenario& s = answer.scenario;
   std::vector<std::string> problems;
@@ -238,12 +246,12 @@ ScenarioAnswer scenario_of(const Arguments& arguments, const std::optional<Clust
     }
   };
   const std::string gpu = arguments.text("--gpu").value_or("a100-80gb");
-  attempt([&] { s.model = find_model(arguments.text("--model").value()); });
+  attempt([&] { s.model = find_model(model); });
   const bool given = cluster && !arguments.has("--gpu");
   attempt([&] {
     s.cluster =
         given ? *cluster
-              : find_cluster(gpu, static_cast<int>(arguments.integer("--gpus").value()),
+              : find_cluster(gpu, static_cast<int>(gpus),
                              static_cast<int>(arguments.integer("--gpus-per-node").value_or(0)));
   });
   attempt([&] {
@@ -259,6 +267,22 @@ ScenarioAnswer scenario_of(const Arguments& arguments, const std::optional<Clust
   set_workload(arguments, answer);
   s.rates = RatesTable::load().resolve(s.cluster, s.stack, s.workload.precision);
   return answer;
+}
+
+void refuse_impossible(const Scenario& scenario, const Restrictions& restrictions) {
+  std::vector<std::string> problems;
+  const std::vector<int>& shares = restrictions.layers_per_stage;
+  const int64_t placed = std::accumulate(shares.begin(), shares.end(), int64_t{0});
+  if (!shares.empty() && placed != scenario.model.layers)
+    problems.push_back(fmt::format("--layers-per-stage {} places {} layers, but {} has {}",
+                                   fmt::join(shares, ","), placed, scenario.model.name,
+                                   scenario.model.layers));
+  for (const engine::Violation& violation : scenario_violations(scenario))
+    problems.push_back(violation.nearest.empty()
+                           ? fmt::format("{} {}", violation.code, violation.message)
+                           : fmt::format("{} {}; nearest: {}", violation.code, violation.message,
+                                         fmt::join(violation.nearest, ", ")));
+  if (!problems.empty()) throw engine::InputError(problems);
 }
 
 Restrictions restrictions_of(const Arguments& arguments) {

@@ -27,6 +27,11 @@ struct ScenarioAnswer {
 // names one.
 ScenarioAnswer scenario_of(const Arguments& arguments,
                            const std::optional<ClusterSpec>& cluster = std::nullopt);
+// The same for another model, named as --model would, on another number of GPUs.
+ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model, int64_t gpus,
+                           const std::optional<ClusterSpec>& cluster = std::nullopt);
+// What no plan can mend is bad input: throws InputError with all of it.
+void refuse_impossible(const Scenario& scenario, const Restrictions& restrictions);
 Restrictions restrictions_of(const Arguments& arguments);
 // Degrees that are not given are 1, dp follows from the number of GPUs, and ZeRO is the least stage
 // of the stack.

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
@@ -19,30 +18,12 @@
 #include "tuner/cli/stop_signals.h"
 #include "tuner/search/measure.h"
 #include "tuner/search/recommendation.h"
-#include "tuner/space/rules.h"
 
 namespace tuner {
 
 using engine::ExitCode;
 
 namespace {
-
-// What no plan can mend is bad input.
-void refuse_impossible(const Scenario& scenario, const Restrictions& restrictions) {
-  std::vector<std::string> problems;
-  const std::vector<int>& shares = restrictions.layers_per_stage;
-  const int64_t placed = std::accumulate(shares.begin(), shares.end(), int64_t{0});
-  if (!shares.empty() && placed != scenario.model.layers)
-    problems.push_back(fmt::format("--layers-per-stage {} places {} layers, but {} has {}",
-                                   fmt::join(shares, ","), placed, scenario.model.name,
-                                   scenario.model.layers));
-  for (const engine::Violation& violation : scenario_violations(scenario))
-    problems.push_back(violation.nearest.empty()
-                           ? fmt::format("{} {}", violation.code, violation.message)
-                           : fmt::format("{} {}; nearest: {}", violation.code, violation.message,
-                                         fmt::join(violation.nearest, ", ")));
-  if (!problems.empty()) throw engine::InputError(problems);
-}
 
 std::string title_of(const Recommendation& r) {
   if (!r.best) return "no plan fits";
@@ -62,7 +43,7 @@ int predict_only(const Arguments& arguments, const ScenarioAnswer& asked,
   add_defaults(r, asked.defaults);
   const nlohmann::json answer = recommendation_to_json(r);
   print_answer(answer, arguments);
-  store_answer(answer, arguments, r.scenario, "train", title_of(r),
+  store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "train", title_of(r),
                r.best ? "found" : "nothing fits");
   return static_cast<int>(r.best ? ExitCode::found : ExitCode::nothing_fits);
 }
@@ -110,7 +91,8 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
                 const Restrictions& restrictions, const MeasureRequest& request,
                 const Launcher& launcher, const Host& host) {
   Store store(store_path(arguments));
-  const int64_t run = store.add_run(unfinished_run(arguments, asked.scenario, "train"));
+  const int64_t run = store.add_run(
+      unfinished_run(arguments, asked.scenario.model, asked.scenario.cluster, "train"));
   Profiler profiler(store, run, launcher, host);
   const StopSignals signals;
   Recommendation r;

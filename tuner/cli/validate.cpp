@@ -1,17 +1,13 @@
 // autotune validate train: predictions beside published measurements.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
-#include "engine/base/json_reader.h"
 #include "engine/base/units.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
-#include "tuner/model/data_files.h"
+#include "tuner/cli/published_tables.h"
 #include "tuner/validate/validation.h"
 
 namespace tuner {
@@ -19,27 +15,11 @@ namespace {
 
 constexpr auto kOwnTable = "tests/data/published_train.csv";
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-CsvTable read_table(const Arguments& arguments) {
-  if (const auto file = arguments.text("FILE"))
-    return CsvTable::parse(engine::read_text_file(*file), *file);
-  for (const EmbeddedFile& file : embedded_files())
-    if (file.name == kOwnTable)
-      return CsvTable::parse(file.text, fmt::format("built-in {}", kOwnTable));
-  throw std::logic_error("the program lacks its own table of published runs");
-}
-
 // Rows of the sources that are asked for.
 PublishedRows chosen_rows(const Arguments& arguments, PublishedRows all) {
-  const std::string part = lower(arguments.text("--source").value_or(""));
-  std::erase_if(all.rows, [&](const PublishedRow& row) {
-    return lower(row.source).find(part) == std::string::npos;
-  });
+  const std::string part = arguments.text("--source").value_or("");
+  std::erase_if(all.rows,
+                [&](const PublishedRow& row) { return !contains_ignoring_case(row.source, part); });
   if (!part.empty() && all.rows.empty())
     throw engine::InputError(
         fmt::format("no row that can be predicted has '{}' in its source", part));
@@ -135,8 +115,8 @@ std::string text_of(const Validation& v, bool every_row) {
 }
 
 int run_validate(const Arguments& arguments) {
-  const Validation validation =
-      validate(chosen_rows(arguments, read_published(read_table(arguments), RatesTable::load())));
+  const Validation validation = validate(chosen_rows(
+      arguments, read_published(published_table(arguments, kOwnTable), RatesTable::load())));
   if (arguments.flag("--json"))
     print_result(json_text(validation_to_json(validation)) + "\n");
   else

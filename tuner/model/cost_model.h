@@ -105,4 +105,7 @@ class CostModel {
   Operators operators_;
 };
 
+// 90 % interval around a prediction whose logarithm errs by `sigma`.
+engine::Interval interval_of(double value, double sigma);
+
 }  // namespace tuner

@@ -55,12 +55,6 @@ double smooth_max(double a, double b) {
   return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
 }
 
-engine::Interval interval_of(double value, double sigma) {
-  constexpr double kTwoSided90 = 1.6449;
-  const double factor = std::exp(kTwoSided90 * sigma);
-  return {value / factor, value * factor};
-}
-
 Operators::Operators(const Scenario& scenario) : scenario_(&scenario) {
   const DeviceSpec& device = scenario.cluster.device;
   const Precision precision = scenario.workload.precision;

@@ -2,16 +2,12 @@
 #pragma once
 #include <cstdint>
 
-#include "engine/plan/outcome.h"
 #include "tuner/model/scenario.h"
 
 namespace tuner {
 
 // (a⁴ + b⁴)^¼: near the larger of the two, and smooth where they meet.
 double smooth_max(double a, double b);
-
-// 90 % interval around a prediction whose logarithm errs by `sigma`.
-engine::Interval interval_of(double value, double sigma);
 
 // Time of the operators of one device under one scenario; seconds.
 class Operators {

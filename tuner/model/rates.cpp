@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
@@ -99,73 +98,36 @@ RatesTable RatesTable::load() {
 }
 
 RatesTable RatesTable::from_json(const Json& json, const std::string& origin) {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> list;
+    for (const Field& field : kFields) list.push_back(field.name);
+    return list;
+  }();
+  RatesTable table{json, origin, "autotune.rates/1", names};
   engine::Problems problems(origin);
-  engine::ObjectReader document(json, "", problems);
-  if (document.text("schema") != "autotune.rates/1")
-    document.problem("schema", "must be \"autotune.rates/1\"");
-  engine::ObjectReader constants = document.object("constants");
-  RatesTable table;
-  table.origin_ = origin;
-  table.text_ = json.dump();
-  for (size_t i = 0; i < std::size(kFields); ++i) {
-    engine::ObjectReader constant = constants.object(std::string(kFields[i].name));
-    table.sigmas_.push_back(constant.number("sigma", {0, 10}, 0.0));
-    table.shares_.push_back(constant.text("unit", "").starts_with("share of"));
-    const engine::NumberRange range{kFields[i].least, table.shares_.back() ? 1 : kFields[i].most};
-    engine::ObjectReader values = constant.object("values");
-    engine::ObjectReader fitted = constant.object("fitted");
-    if (!values.has("default")) values.problem("default", "is missing");
-    for (const std::string& scope : values.keys()) {
-      const double prior = values.number(scope, range);
-      table.entries_.push_back(
-          {static_cast<int>(i), scope, prior, fitted.number(scope, range, prior)});
-    }
+  for (const ScopedRate& entry : table.entries()) {
+    const Field& field = kFields[entry.constant];
+    const double most = table.is_share(entry.constant) ? 1 : field.most;
+    for (const double value : {entry.prior, entry.value})
+      if (value < field.least || value > most)
+        problems.add(
+            fmt::format("constants.{}.{}", field.name, entry.scope),
+            fmt::format("must be a number from {} to {}, not {}", field.least, most, value));
   }
   problems.throw_if_any();
   return table;
 }
 
-RatesTable RatesTable::with_priors() const {
-  RatesTable table = *this;
-  for (ScopedRate& entry : table.entries_) entry.value = entry.prior;
-  return table;
-}
-
-Json RatesTable::to_json(const Json& fit) const {
-  Json json = Json::parse(text_);
-  for (size_t i = 0; i < std::size(kFields); ++i)
-    json["constants"][std::string(kFields[i].name)].erase("fitted");
-  for (const ScopedRate& entry : entries_)
-    if (entry.value != entry.prior)
-      json["constants"][constant_names()[static_cast<size_t>(entry.constant)]]["fitted"]
-          [entry.scope] = entry.value;
-  json["fit"] = fit;
-  return json;
-}
-
 std::vector<size_t> RatesTable::applicable(const ClusterSpec& cluster, const Stack& stack,
                                            engine::Precision precision) const {
-  const std::vector<std::string> order = scopes(cluster, stack, precision);
-  constexpr size_t kNone = static_cast<size_t>(-1);
-  std::vector<size_t> chosen(std::size(kFields), kNone);
-  std::vector<size_t> place(std::size(kFields), order.size());
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    const auto constant = static_cast<size_t>(entries_[i].constant);
-    const auto found = std::find(order.begin(), order.end(), entries_[i].scope);
-    const auto at = static_cast<size_t>(found - order.begin());
-    if (at >= place[constant]) continue;
-    place[constant] = at;
-    chosen[constant] = i;
-  }
-  for (const size_t entry : chosen) engine::expect(entry != kNone, "a default of every constant");
-  return chosen;
+  return ConstantTable::applicable(scopes(cluster, stack, precision));
 }
 
 Rates RatesTable::resolve(const std::vector<size_t>& applicable) const {
+  const std::vector<double> values = resolved(applicable);
   Rates rates;
-  rates.origin = origin_;
-  for (size_t i = 0; i < applicable.size(); ++i)
-    rates.*kFields[i].value = entries_[applicable[i]].value;
+  rates.origin = origin();
+  for (size_t i = 0; i < values.size(); ++i) rates.*kFields[i].value = values[i];
   return rates;
 }
 

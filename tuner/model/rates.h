@@ -9,6 +9,7 @@
 
 #include "engine/plan/precision.h"
 #include "tuner/model/cluster_spec.h"
+#include "tuner/model/constant_table.h"
 #include "tuner/model/stack.h"
 
 namespace tuner {
@@ -73,33 +74,15 @@ struct Rates {
   std::string origin;  // the file they come from
 };
 
-// One constant in one scope.
-struct ScopedRate {
-  int constant = 0;   // index into RatesTable::constant_names()
-  std::string scope;  // "default", an architecture, a GPU, a stack, …
-  double prior = 0;
-  double value = 0;  // the fitted one, or the prior
-};
-
-class RatesTable {
+class RatesTable : public ConstantTable {
  public:
   // profiles/rates.json: the user's, else the built-in one. Throws InputError when a constant is
   // missing or bad.
   static RatesTable load();
   static RatesTable from_json(const nlohmann::json& json, const std::string& origin);
-  // The same document with the fitted values and an account of the fit.
-  nlohmann::json to_json(const nlohmann::json& fit) const;
-
-  // The same table before any fit.
-  RatesTable with_priors() const;
 
   static const std::vector<std::string>& constant_names();
-  // Prior standard deviation of the logarithm (of the odds for shares); 0 = not to be fitted.
-  double sigma(int constant) const { return sigmas_[static_cast<size_t>(constant)]; }
-  bool is_share(int constant) const { return shares_[static_cast<size_t>(constant)]; }
 
-  const std::vector<ScopedRate>& entries() const { return entries_; }
-  void set_value(size_t entry, double value) { entries_[entry].value = value; }
   // For every constant the entry that applies: the most specific scope.
   std::vector<size_t> applicable(const ClusterSpec& cluster, const Stack& stack,
                                  engine::Precision precision) const;
@@ -108,11 +91,7 @@ class RatesTable {
   Rates resolve(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision) const;
 
  private:
-  std::vector<ScopedRate> entries_;
-  std::vector<double> sigmas_;
-  std::vector<bool> shares_;
-  std::string text_;  // the document as read
-  std::string origin_;
+  using ConstantTable::ConstantTable;
 };
 
 }  // namespace tuner

@@ -15,17 +15,6 @@ using engine::Problems;
 
 constexpr auto kSource = "the stored answer";
 
-std::vector<std::string> texts(ObjectReader& reader, const std::string& key) {
-  const Json& list = reader.value(key);
-  std::vector<std::string> sentences;
-  if (list.is_array())
-    for (const Json& entry : list)
-      if (entry.is_string()) sentences.push_back(entry.get<std::string>());
-  if (!list.is_null() && (!list.is_array() || sentences.size() != list.size()))
-    reader.problem(key, "must be a list of texts");
-  return sentences;
-}
-
 void read_machines(ObjectReader cluster, Question& question) {
   question.gpus = cluster.integer("gpus", {}, 0);
   question.system = cluster.text("system", "");
@@ -36,29 +25,6 @@ void read_machines(ObjectReader cluster, Question& question) {
   question.memory_bytes = device.number("memory_bytes", {}, 0.0);
   ObjectReader links = cluster.object("interconnect");
   question.gpus_per_node = links.integer("gpus_per_node", {}, 0);
-}
-
-Question read_question(ObjectReader& answer) {
-  Question question;
-  ObjectReader model = answer.object("model");
-  question.model = model.text("name", "");
-  question.model_origin = model.text("origin", "");
-  question.parameters = model.number("parameters", {}, 0.0);
-  question.vocab = model.integer("vocab", {}, 0);
-  read_machines(answer.object("cluster"), question);
-  ObjectReader stack = answer.object("stack");
-  question.stack = stack.text("name", "");
-  question.stack_origin = stack.text("origin", "");
-  question.rates_origin = stack.text("rates_origin", "");
-  question.memory_error = stack.number("memory_error", {}, 0.0);
-  question.vocab_multiple = stack.integer("vocab_multiple", {0, 1 << 20}, 0);
-  ObjectReader workload = answer.object("workload");
-  question.seq = workload.integer("seq", {}, 0);
-  question.gbs = workload.integer("gbs", {}, 0);
-  question.tokens = workload.number("tokens", {}, 0.0);
-  question.precision = workload.text("precision", "");
-  question.attention = workload.text("attention", "");
-  return question;
 }
 
 std::optional<engine::Outcome> read_outcome(ObjectReader& reader, const std::string& key) {
@@ -113,6 +79,18 @@ SearchRecord read_search(ObjectReader reader) {
   return search;
 }
 
+RangeRecord read_range(ObjectReader& reader, const std::string& key) {
+  const Json& ends = reader.value(key);
+  if (ends.is_null()) return {};
+  const auto is_end = [](const Json& end) { return end.is_null() || end.is_number(); };
+  if (!ends.is_array() || ends.size() != 2 || !is_end(ends[0]) || !is_end(ends[1])) {
+    reader.problem(key, "must be two numbers");
+    return {};
+  }
+  const auto end = [](const Json& value) { return value.is_null() ? 0 : value.get<double>(); };
+  return {end(ends[0]), end(ends[1])};
+}
+
 std::optional<GridRecord> read_grid(ObjectReader& answer) {
   if (answer.value("grid").is_null()) return std::nullopt;
   ObjectReader reader = answer.object("grid");
@@ -142,6 +120,40 @@ std::optional<MeasurementRecord> read_measurement(ObjectReader& answer) {
 
 }  // namespace
 
+std::vector<std::string> read_texts(ObjectReader& reader, const std::string& key) {
+  const Json& list = reader.value(key);
+  std::vector<std::string> sentences;
+  if (list.is_array())
+    for (const Json& entry : list)
+      if (entry.is_string()) sentences.push_back(entry.get<std::string>());
+  if (!list.is_null() && (!list.is_array() || sentences.size() != list.size()))
+    reader.problem(key, "must be a list of texts");
+  return sentences;
+}
+
+Question read_common_question(ObjectReader& answer) {
+  Question question;
+  ObjectReader model = answer.object("model");
+  question.model = model.text("name", "");
+  question.model_origin = model.text("origin", "");
+  question.parameters = model.number("parameters", {}, 0.0);
+  question.vocab = model.integer("vocab", {}, 0);
+  read_machines(answer.object("cluster"), question);
+  ObjectReader stack = answer.object("stack");
+  question.stack = stack.text("name", "");
+  question.stack_origin = stack.text("origin", "");
+  question.rates_origin = stack.text("rates_origin", "");
+  question.memory_error = stack.number("memory_error", {}, 0.0);
+  question.vocab_multiple = stack.integer("vocab_multiple", {0, 1 << 20}, 0);
+  ObjectReader workload = answer.object("workload");
+  question.seq = workload.integer("seq", {}, 0);
+  question.gbs = workload.integer("gbs", {}, 0);
+  question.tokens = workload.number("tokens", {}, 0.0);
+  question.precision = workload.text("precision", "");
+  question.attention = workload.text("attention", "");
+  return question;
+}
+
 const engine::Outcome* PlanRecord::outcome() const {
   if (measured && measured->status == engine::OutcomeStatus::ok) return &*measured;
   return predicted ? &*predicted : nullptr;
@@ -159,7 +171,7 @@ TrainAnswer read_train_answer(const Json& json) {
   Problems problems(kSource);
   ObjectReader reader(json, "", problems);
   TrainAnswer answer;
-  answer.question = read_question(reader);
+  answer.question = read_common_question(reader);
   answer.search = read_search(reader.object("search"));
   answer.best = read_optional_record(reader, "best");
   for (const ObjectReader& runner_up : reader.objects("runners_up"))
@@ -170,9 +182,9 @@ TrainAnswer read_train_answer(const Json& json) {
   answer.days = reader.number("days_to_train", {}, 0.0);
   answer.grid = read_grid(reader);
   answer.measurement = read_measurement(reader);
-  answer.reasons = texts(reader, "reasons");
-  answer.remedies = texts(reader, "remedies");
-  answer.assumptions = texts(reader, "assumptions");
+  answer.reasons = read_texts(reader, "reasons");
+  answer.remedies = read_texts(reader, "remedies");
+  answer.assumptions = read_texts(reader, "assumptions");
   problems.throw_if_any();
   return answer;
 }
@@ -181,7 +193,7 @@ EstimateAnswer read_estimate_answer(const Json& json) {
   Problems problems(kSource);
   ObjectReader reader(json, "", problems);
   EstimateAnswer answer;
-  answer.question = read_question(reader);
+  answer.question = read_common_question(reader);
   answer.record = read_plan(reader);
   answer.record.predicted = engine::outcome_from_json(json, kSource);
   problems.throw_if_any();
@@ -195,6 +207,38 @@ EstimateAnswer read_check_answer(const Json& json) {
   ObjectReader reader(json, "", problems);
   for (const ObjectReader& near : reader.objects("nearest_plans"))
     answer.nearest.push_back(read_runner_up(near));
+  problems.throw_if_any();
+  return answer;
+}
+
+SizeAnswer read_size_answer(const Json& json) {
+  Problems problems(kSource);
+  ObjectReader reader(json, "", problems);
+  SizeAnswer answer;
+  answer.question = read_question(reader);
+  answer.asked = reader.text("asked", "");
+  if (reader.has("deadline_days")) answer.deadline_days = reader.number("deadline_days", {});
+  answer.meets_deadline = reader.flag("meets_deadline", false);
+  answer.days = reader.number("days", {}, 0.0);
+  answer.gpu_hours = reader.number("gpu_hours", {}, 0.0);
+  answer.cost = reader.number("cost", {}, 0.0);
+  answer.price = reader.number("price_per_gpu_hour", {}, 0.0);
+  answer.days_range = read_range(reader, "interval_days");
+  answer.gpu_hours_range = read_range(reader, "interval_gpu_hours");
+  answer.cost_range = read_range(reader, "interval_cost");
+  answer.gpus_range = read_range(reader, "interval_gpus");
+  answer.parameters_range = read_range(reader, "interval_parameters");
+  ObjectReader optimum = reader.object("compute_optimal");
+  answer.optimal_tokens_per_parameter = optimum.number("tokens_per_parameter", {}, 0.0);
+  answer.optimal_tokens = optimum.number("tokens", {}, 0.0);
+  answer.optimal_parameters = optimum.number("parameters", {}, 0.0);
+  ObjectReader same = optimum.object("same_compute");
+  answer.same_compute_tokens = same.number("tokens", {}, 0.0);
+  answer.same_compute_parameters = same.number("parameters", {}, 0.0);
+  answer.best = read_optional_record(reader, "best");
+  answer.notes = read_texts(reader, "notes");
+  answer.remedies = read_texts(reader, "remedies");
+  answer.assumptions = read_texts(reader, "assumptions");
   problems.throw_if_any();
   return answer;
 }

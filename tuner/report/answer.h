@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/json_reader.h"
 #include "engine/plan/outcome.h"
 #include "engine/plan/parallel_plan.h"
 
@@ -101,9 +102,35 @@ struct EstimateAnswer {
   std::vector<RunnerUpRecord> nearest;
 };
 
+// Two ends of a 90 % interval; 0 = not known, or nothing reaches so far.
+struct RangeRecord {
+  double low = 0, high = 0;
+};
+
+// How long, on how many GPUs, or how large.
+struct SizeAnswer {
+  Question question;  // with what was found
+  std::string asked;  // days, gpus, parameters
+  std::optional<double> deadline_days;
+  bool meets_deadline = false;
+  double days = 0, gpu_hours = 0, cost = 0, price = 0;  // 0 = not known
+  RangeRecord days_range, gpu_hours_range, cost_range, gpus_range, parameters_range;
+  double optimal_tokens_per_parameter = 0;  // compute-optimal; 0 = the answer does not say
+  double optimal_tokens = 0, optimal_parameters = 0;
+  double same_compute_tokens = 0, same_compute_parameters = 0;
+  std::optional<PlanRecord> best;
+  std::vector<std::string> notes, remedies, assumptions;
+};
+
+// What every answer begins with. Members that are absent stay empty.
+Question read_common_question(engine::ObjectReader& answer);
+// A list of texts; empty when absent.
+std::vector<std::string> read_texts(engine::ObjectReader& reader, const std::string& key);
+
 // All throw InputError with every problem of the JSON.
 TrainAnswer read_train_answer(const nlohmann::json& answer);
 EstimateAnswer read_estimate_answer(const nlohmann::json& answer);
 EstimateAnswer read_check_answer(const nlohmann::json& answer);
+SizeAnswer read_size_answer(const nlohmann::json& answer);
 
 }  // namespace tuner

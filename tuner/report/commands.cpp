@@ -43,40 +43,66 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
-CommandLine estimate_command(const Question& question, const PlanRecord& record) {
-  CommandLine command{{"autotune", "estimate", "train"}, "this plan again, with all its stages"};
-  const auto add = [&](std::string_view option, const std::string& value) {
+namespace {
+
+// Builds a command option by option; what is not known is left out.
+class CommandBuilder {
+ public:
+  CommandBuilder(std::vector<std::string> words, std::string purpose)
+      : command_{std::move(words), std::move(purpose)} {}
+  void add(std::string_view option, const std::string& value) {
     if (value.empty()) return;
     // A value that looks like an option stays a value.
     const char between = value.front() == '-' ? '=' : ' ';
-    command.words.push_back(fmt::format("{}{}{}", option, between, shell_word(value)));
-  };
-  const auto number = [&](std::string_view option, int64_t value) {
+    command_.words.push_back(fmt::format("{}{}{}", option, between, shell_word(value)));
+  }
+  void number(std::string_view option, int64_t value) {
     if (value > 0) add(option, std::to_string(value));
-  };
-  add("--model", model_word(question));
-  number("--gpus", question.gpus);
-  add("--gpu", gpu_word(question));
-  number("--gpus-per-node", question.gpus_per_node);
-  add("--stack", question.stack);
-  number("--seq", question.seq);
-  number("--gbs", question.gbs);
-  add("--precision", question.precision);
-  add("--attention", question.attention);
+  }
+  void flag(std::string_view option) { command_.words.emplace_back(option); }
+  void question(const Question& question) {
+    add("--model", model_word(question));
+    number("--gpus", question.gpus);
+    add("--gpu", gpu_word(question));
+    number("--gpus-per-node", question.gpus_per_node);
+    add("--stack", question.stack);
+    number("--seq", question.seq);
+    number("--gbs", question.gbs);
+    add("--precision", question.precision);
+    add("--attention", question.attention);
+  }
+  CommandLine built() && { return std::move(command_); }
+
+ private:
+  CommandLine command_;
+};
+
+}  // namespace
+
+CommandLine estimate_command(const Question& question, const PlanRecord& record) {
+  CommandBuilder command({"autotune", "estimate", "train"}, "this plan again, with all its stages");
+  command.question(question);
   const engine::ParallelPlan& plan = *record.plan;
-  number("--dp", plan.dp);
-  number("--tp", plan.tp);
-  number("--pp", plan.pp);
-  number("--vpp", plan.vpp);
-  number("--cp", plan.cp);
-  if (plan.ep > 1) number("--ep", plan.ep);
-  command.words.emplace_back(plan.sp ? "--sp" : "--no-sp");
-  number("--mbs", plan.mbs);
-  add("--recompute", to_string(plan.recompute));
-  add("--zero", std::to_string(plan.zero));
+  command.number("--dp", plan.dp);
+  command.number("--tp", plan.tp);
+  command.number("--pp", plan.pp);
+  command.number("--vpp", plan.vpp);
+  command.number("--cp", plan.cp);
+  if (plan.ep > 1) command.number("--ep", plan.ep);
+  command.flag(plan.sp ? "--sp" : "--no-sp");
+  command.number("--mbs", plan.mbs);
+  command.add("--recompute", to_string(plan.recompute));
+  command.add("--zero", std::to_string(plan.zero));
   if (!plan.layers_per_stage.empty())
-    add("--layers-per-stage", fmt::format("{}", fmt::join(plan.layers_per_stage, ",")));
-  return command;
+    command.add("--layers-per-stage", fmt::format("{}", fmt::join(plan.layers_per_stage, ",")));
+  return std::move(command).built();
+}
+
+CommandLine train_again_command(const Question& question) {
+  CommandBuilder command({"autotune", "train"}, "why this plan, and which come close");
+  command.question(question);
+  if (question.tokens > 0) command.add("--tokens", fmt::format("{:.0f}", question.tokens));
+  return std::move(command).built();
 }
 
 }  // namespace tuner

@@ -61,10 +61,16 @@ std::string csv_of(const TrainAnswer& answer) {
 }
 
 std::string csv_of(const EstimateAnswer& answer) {
-  std::string text =
-      std::string(kHeader) + row(answer.check ? "check" : "estimate", answer.question, answer.record);
+  std::string text = std::string(kHeader) +
+                     row(answer.check ? "check" : "estimate", answer.question, answer.record);
   for (const RunnerUpRecord& near : answer.nearest)
     text += row("nearest", answer.question, near.record);
+  return text;
+}
+
+std::string csv_of(const SizeAnswer& answer) {
+  std::string text(kHeader);
+  if (answer.best) text += row("best", answer.question, *answer.best);
   return text;
 }
 

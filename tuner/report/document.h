@@ -56,7 +56,13 @@ struct Document {
 
 struct TrainAnswer;
 struct EstimateAnswer;
+struct SizeAnswer;
+struct InferAnswer;
+struct ServeEstimateAnswer;
 Document document_of(const TrainAnswer& answer);
 Document document_of(const EstimateAnswer& answer);
+Document document_of(const SizeAnswer& answer);
+Document document_of(const InferAnswer& answer);
+Document document_of(const ServeEstimateAnswer& answer);
 
 }  // namespace tuner

@@ -51,10 +51,9 @@ Section nearest_section(const EstimateAnswer& answer) {
   Section section{"Nearest", {}};
   for (const RunnerUpRecord& near : answer.nearest) {
     const Outcome& outcome = *near.record.outcome();
-    section.blocks.emplace_back(
-        Bullet{fmt::format("{}: {}, {} at the fullest stage ({})", near.difference,
-                           step_phrase(outcome), engine::format_bytes(outcome.memory.peak_bytes),
-                           plan_phrase(near.record))});
+    section.blocks.emplace_back(Bullet{
+        fmt::format("{}: {}, {} at the fullest stage ({})", near.difference, step_phrase(outcome),
+                    engine::format_bytes(outcome.memory.peak_bytes), plan_phrase(near.record))});
   }
   return section;
 }

@@ -6,6 +6,7 @@
 #include "tuner/report/answer.h"
 #include "tuner/report/document.h"
 #include "tuner/report/report.h"
+#include "tuner/report/serve_answer.h"
 
 namespace tuner {
 
@@ -17,6 +18,9 @@ std::string markdown_escaped(std::string_view text);
 
 std::string csv_of(const TrainAnswer& answer);
 std::string csv_of(const EstimateAnswer& answer);
+std::string csv_of(const SizeAnswer& answer);
+std::string csv_of(const InferAnswer& answer);
+std::string csv_of(const ServeEstimateAnswer& answer);
 
 // One field of a CSV line, quoted where it must be; what a spreadsheet would take for a formula
 // begins with an apostrophe.

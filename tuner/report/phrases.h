@@ -49,6 +49,8 @@ Section sources_section(const Question& question);
 
 // The command that estimates the plan again.
 CommandLine estimate_command(const Question& question, const PlanRecord& record);
+// The command that finds the best plan for the question again.
+CommandLine train_again_command(const Question& question);
 
 // The word as a shell has to be given it.
 std::string shell_word(const std::string& word);

@@ -14,8 +14,8 @@ struct ReportStyle {
 };
 
 // All three dispatch on the member "schema" (autotune.train/1, autotune.estimate/1,
-// autotune.check/1) and throw InputError for any other and for an answer that cannot be read.
-// Members that older answers lack are left out of the report.
+// autotune.check/1, autotune.size/1) and throw InputError for any other and for an answer that
+// cannot be read. Members that older answers lack are left out of the report.
 std::string render_text(const nlohmann::json& answer, const ReportStyle& style);
 std::string render_markdown(const nlohmann::json& answer);
 // One row a plan: the best, the runners-up, the baseline, or the one that was estimated. Fields

@@ -144,7 +144,11 @@ std::string difference(const ParallelPlan& plan, const ParallelPlan& other) {
     parts.push_back(fmt::format("recompute {} instead of {}", to_string(other.recompute),
                                 to_string(plan.recompute)));
   number("zero", plan.zero, other.zero);
-  if (plan.layers_per_stage != other.layers_per_stage) parts.push_back("other layers per stage");
+  if (plan.layers_per_stage != other.layers_per_stage)
+    parts.push_back(
+        other.layers_per_stage.empty()
+            ? std::string("the same number of layers on every stage")
+            : fmt::format("layers per stage {}", fmt::join(other.layers_per_stage, " ")));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

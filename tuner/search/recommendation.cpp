@@ -115,10 +115,18 @@ double Recommendation::speedup_over_baseline() const {
 }
 
 double Recommendation::days_to_train() const {
-  if (!best) return 0;
-  const engine::Workload& work = scenario.workload;
-  const double steps = work.tokens / static_cast<double>(work.gbs * work.seq);
-  return steps * best->step_seconds() / 86400;
+  return best ? training_days(scenario.workload, best->step_seconds()) : 0;
+}
+
+double training_days(const engine::Workload& work, double step_seconds) {
+  constexpr double kSecondsOfDay = 86400;
+  return work.tokens / static_cast<double>(work.gbs * work.seq) * step_seconds / kSecondsOfDay;
+}
+
+std::optional<PlanAnswer> fastest_plan(const Scenario& scenario, const SearchResult& search) {
+  std::vector<PlanAnswer> answers = simulate(scenario, search.finalists);
+  if (answers.empty()) return std::nullopt;
+  return std::move(answers.front());
 }
 
 PlanAnswer predict_plan(const Scenario& scenario, const ParallelPlan& plan) {

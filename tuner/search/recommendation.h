@@ -92,6 +92,9 @@ struct Recommendation {
   double days_to_train() const;          // 0 without a best plan
 };
 
+// Days that the whole training takes in steps of `step_seconds`.
+double training_days(const engine::Workload& work, double step_seconds);
+
 // Measures some of the predicted plans (fastest first) and the baseline, and ranks the plans anew.
 using Measure =
     std::function<MeasureAccount(std::vector<PlanAnswer>&, std::optional<PlanAnswer>& baseline)>;
@@ -99,6 +102,9 @@ using Measure =
 // Predicts all plans and recommends; what is measured decides where `measure` is given.
 Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions,
                          const Measure& measure = {});
+
+// The plan that recommend() picks of what a search found; nullopt where nothing fits.
+std::optional<PlanAnswer> fastest_plan(const Scenario& scenario, const SearchResult& search);
 
 // One plan, predicted: violations, step, memory, whether it fits.
 PlanAnswer predict_plan(const Scenario& scenario, const engine::ParallelPlan& plan);

@@ -2,13 +2,14 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
+#include "tuner/search/answer_json.h"
 #include "tuner/search/explain.h"
 #include "tuner/search/recommendation.h"
 
 namespace tuner {
-namespace {
-
 using engine::Json;
+
+namespace {
 
 Json model_json(const engine::ModelSpec& model) {
   Json json;
@@ -27,6 +28,15 @@ Json stack_json(const Scenario& scenario) {
           {"rates_origin", scenario.rates.origin}};
 }
 
+}  // namespace
+
+void add_question(Json& json, const Scenario& scenario) {
+  json["model"] = model_json(scenario.model);
+  json["cluster"] = cluster_to_json(scenario.cluster);
+  json["stack"] = stack_json(scenario);
+  json["workload"] = engine::workload_to_json(scenario.workload);
+}
+
 void add_answer(Json& json, const Scenario& scenario, const PlanAnswer& answer) {
   json["plan"] = engine::plan_to_json(answer.plan, scenario.model.layers);
   json["text"] = engine::describe(answer.plan);
@@ -40,6 +50,8 @@ Json answer_json(const Scenario& scenario, const std::optional<PlanAnswer>& answ
   add_answer(json, scenario, *answer);
   return json;
 }
+
+namespace {
 
 Json runner_up_json(const Scenario& scenario, const RunnerUp& runner_up) {
   Json json;
@@ -104,31 +116,26 @@ Json recommendation_to_json(const Recommendation& r) {
     runners_up.push_back(runner_up_json(r.scenario, runner_up));
   const bool found = r.best.has_value();
   const double speedup = r.speedup_over_baseline();
-  return {{"schema", "autotune.train/1"},
-          {"model", model_json(r.scenario.model)},
-          {"cluster", cluster_to_json(r.scenario.cluster)},
-          {"stack", stack_json(r.scenario)},
-          {"workload", engine::workload_to_json(r.scenario.workload)},
-          {"search", search_json(r)},
-          {"best", answer_json(r.scenario, r.best)},
-          {"runners_up", std::move(runners_up)},
-          {"baseline", answer_json(r.scenario, r.baseline)},
-          {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
-          {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
-          {"grid", grid_json(r.scenario, r.grid)},
-          {"measurement", measurement_json(r)},
-          {"reasons", r.reasons},
-          {"remedies", r.remedies},
-          {"assumptions", r.assumptions}};
+  Json json = {{"schema", "autotune.train/1"},
+               {"search", search_json(r)},
+               {"best", answer_json(r.scenario, r.best)},
+               {"runners_up", std::move(runners_up)},
+               {"baseline", answer_json(r.scenario, r.baseline)},
+               {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
+               {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
+               {"grid", grid_json(r.scenario, r.grid)},
+               {"measurement", measurement_json(r)},
+               {"reasons", r.reasons},
+               {"remedies", r.remedies},
+               {"assumptions", r.assumptions}};
+  add_question(json, r.scenario);
+  return json;
 }
 
 Json estimate_to_json(const Scenario& scenario, const PlanAnswer& answer) {
   Json json = engine::outcome_to_json(answer.predicted);
   json["schema"] = "autotune.estimate/1";
-  json["model"] = model_json(scenario.model);
-  json["cluster"] = cluster_to_json(scenario.cluster);
-  json["stack"] = stack_json(scenario);
-  json["workload"] = engine::workload_to_json(scenario.workload);
+  add_question(json, scenario);
   // A list of layers that places other layers than the model's has no full form.
   json["text"] = engine::describe(answer.plan);
   json["plan"] = answer.predicted.violations.empty()

@@ -20,7 +20,8 @@ struct SearchResult {
   SpaceCounts counts;
   int64_t fits = 0;
   double seconds = 0;  // wall time of the search
-  // Fastest first, by the closed form: the fastest of every kind (see kind_of) and the fastest of all.
+  // Fastest first, by the closed form: the fastest of every kind (see kind_of) and the fastest of
+  // all.
   std::vector<ScoredPlan> finalists;
   // The plan with the smallest peak when none fits.
   std::optional<ScoredPlan> smallest;

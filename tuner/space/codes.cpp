@@ -106,6 +106,11 @@ constexpr RuleDocument kDocuments[] = {
     {"AT0142", "offloading of activations with a pipeline or recomputation",
      "The offload runs in the order of one forward and one backward pass.",
      "Drop the offload, or set pp 1 and recompute none."},
+    {"AT0151", "requests that arrive one by one on a stack of static batches",
+     "Without in-flight batching a request waits until the batch before it has ended, so that a "
+     "closed loop or a request rate says nothing about one request.",
+     "Ask for a static batch (leave out --concurrency and --rate), or take a stack with in-flight "
+     "batching."},
     {"AT0201", "the plan does not fit the memory of a GPU",
      "The fullest stage, with the error band of the memory model on top, is larger than what "
      "programs "

@@ -46,12 +46,14 @@ std::vector<int64_t> multiples_around(int64_t value, int64_t factor) {
   return around;
 }
 
+// Of the GPUs there are, too.
 std::vector<int64_t> legal_tp(const Scenario& scenario) {
   std::vector<int64_t> legal;
   for (const int64_t tp : divisors(scenario.model.heads)) {
     ParallelPlan plan;
     plan.tp = static_cast<int>(tp);
-    if (first_axis_violation(scenario, plan).empty()) legal.push_back(tp);
+    if (scenario.cluster.gpus % tp == 0 && first_axis_violation(scenario, plan).empty())
+      legal.push_back(tp);
   }
   return legal;
 }
@@ -201,8 +203,7 @@ class Checker {
     if (p_.vpp > 1 && layers % p_.pp == 0)
       for (std::string& text : nearest("vpp", p_.vpp, divisors(layers / p_.pp)))
         near.push_back(std::move(text));
-    if (const std::vector<std::string> uneven = layouts(); !uneven.empty())
-      near.push_back(uneven.front());
+    for (std::string& uneven : layouts()) near.push_back(std::move(uneven));
     add("AT0112",
         fmt::format("layers {} not divisible by pp{} = {}", layers, p_.vpp > 1 ? "·vpp" : "",
                     int64_t{p_.pp} * p_.vpp),

@@ -9,6 +9,7 @@
 #include "engine/base/errors.h"
 #include "tuner/model/cost_model.h"
 #include "tuner/validate/least_squares.h"
+#include "tuner/validate/statistics.h"
 
 namespace tuner {
 
@@ -180,14 +181,6 @@ RatesTable without_stack(RatesTable table, const std::string& stack) {
   return table;
 }
 
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
-}
-
 // The sigma whose 90 % interval covers 90 % of the rows left out.
 double covering_sigma(const std::vector<double>& log_errors) {
   return quantile(log_errors, 0.9) / 1.6449;
@@ -229,20 +222,13 @@ void predict_left_out(std::vector<PublishedRow>& rows, const RatesTable& start, 
   std::vector<const PublishedRow*> kept;
   for (const PublishedRow* row : pointers(rows))
     if (!left_out(*row)) kept.push_back(row);
-  RatesTable fitted = fit_rates(start, kept);
+  RatesTable fitted = kept.empty() ? start : fit_rates(start, kept);
   if (!unknown_stack.empty()) fitted = without_stack(std::move(fitted), unknown_stack);
   for (PublishedRow& row : rows) {
     if (row.metric != Metric::step_seconds || !left_out(row)) continue;
     use_rates(row, fitted);
     out.push_back(predict_row(row));
   }
-}
-
-// Stable over platforms, unlike std::hash.
-unsigned fold_of(const std::string& shape, unsigned folds) {
-  unsigned hash = 2166136261u;
-  for (const char c : shape) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return hash % folds;
 }
 
 }  // namespace

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
 #include "engine/plan/schedule.h"
+#include "tuner/model/data_files.h"
 #include "tuner/space/rules.h"
 #include "tuner/space/search_space.h"
 #include "tuner/validate/published_cluster.h"
@@ -291,6 +293,18 @@ class RowReader {
   PublishedRow out_;
 };
 
+// Rows that are known to contradict themselves, with the reason.
+std::map<std::string, std::string> contradicting_rows() {
+  std::map<std::string, std::string> rows;
+  for (const EmbeddedFile& file : embedded_files()) {
+    if (file.name != "tests/data/contradicting_rows.csv") continue;
+    const CsvTable csv = CsvTable::parse(file.text, std::string(file.name));
+    for (size_t row = 0; row < csv.rows(); ++row)
+      rows[csv.cell(row, "id")] = csv.cell(row, "reason");
+  }
+  return rows;
+}
+
 std::optional<double> positive(const CsvTable& csv, size_t row, const std::string& name) {
   const auto value = csv.number(row, name);
   return value && *value > 0 ? value : std::nullopt;
@@ -336,9 +350,14 @@ PublishedRows read_published(const CsvTable& csv, const RatesTable& table) {
     if (!csv.has_column(name))
       missing.push_back(fmt::format("{}: column {} is missing", csv.source(), name));
   if (!missing.empty()) throw engine::InputError(missing);
+  const std::map<std::string, std::string> contradicting = contradicting_rows();
   PublishedRows out;
   for (size_t row = 0; row < csv.rows(); ++row) {
     const std::string& id = csv.cell(row, "id");
+    if (const auto found = contradicting.find(id); found != contradicting.end()) {
+      out.skipped.push_back({id, "contradicts itself: " + found->second});
+      continue;
+    }
     if (const std::string& task = csv.cell(row, "task"); !task.empty() && task != "pretrain") {
       out.skipped.push_back({id, fmt::format("task {}", task.substr(0, 40))});
       continue;

@@ -12,6 +12,7 @@
 #include "engine/base/json_reader.h"
 #include "tuner/model/cost_model.h"
 #include "tuner/model/memory_model.h"
+#include "tuner/validate/statistics.h"
 
 namespace tuner {
 
@@ -19,13 +20,6 @@ using engine::Json;
 using engine::ParallelPlan;
 
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // Allocated bytes of a framework know nothing of the context and the libraries.
 double allocator_bytes(const engine::StageMemory& stage, bool without_runtime) {
@@ -45,33 +39,6 @@ PredictedRow predict_memory(const PublishedRow& row) {
   result.low = result.predicted / (1 + error);
   result.high = result.predicted * (1 + error);
   return result;
-}
-
-std::vector<double> ranks(const std::vector<double>& values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
-  std::vector<double> rank(values.size());
-  for (size_t i = 0; i < order.size();) {
-    size_t end = i;
-    while (end < order.size() && values[order[end]] == values[order[i]]) ++end;
-    for (size_t j = i; j < end; ++j)
-      rank[order[j]] = (static_cast<double>(i) + static_cast<double>(end) - 1) / 2;
-    i = end;
-  }
-  return rank;
-}
-
-double spearman(const std::vector<double>& a, const std::vector<double>& b) {
-  const std::vector<double> ra = ranks(a), rb = ranks(b);
-  const double mean = (static_cast<double>(a.size()) - 1) / 2;
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += (ra[i] - mean) * (rb[i] - mean);
-    aa += (ra[i] - mean) * (ra[i] - mean);
-    bb += (rb[i] - mean) * (rb[i] - mean);
-  }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
 struct Timed {

@@ -24,13 +24,13 @@ constexpr int64_t kSmallBytes = 64 << 10;
 // Longer reductions go piece by piece, so that scratch memory stays small and in the cache.
 constexpr int64_t kPieceBytes = 1 << 20;
 
-void check(int status, const std::source_location& where = std::source_location::current()) {
+void check(int status, const Place& where = Place::current()) {
   if (status == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(status, text, &length);
   throw Error(ExitCode::environment,
-              fmt::format("MPI failed at {}:{}: {}", where.file_name(), where.line(), text));
+              fmt::format("MPI failed at {}:{}: {}", where.file, where.line, text));
 }
 
 MPI_Datatype type_of(Element element) {

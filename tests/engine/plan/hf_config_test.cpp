@@ -361,6 +361,32 @@ TEST(HfConfig, HostileMembersNeverCrashNorOverflow) {
   EXPECT_GT(sound, 1000);
 }
 
+TEST(HfConfig, FormatsOfTheCheckpoint) {
+  const auto formats = [](const std::string& members) {
+    Json json = Json::parse(kLlama);
+    json.update(Json::parse(members));
+    const ModelSpec model = read(json.dump());
+    return model.weight_format + "/" + model.kv_format;
+  };
+  const std::map<std::string, std::string> expected = {
+      {R"({"torch_dtype": "float16"})", "fp16/"},
+      {R"({"dtype": "bfloat16"})", "bf16/"},
+      {R"({"quantization_config": {"quant_method": "fp8"}})", "fp8/"},
+      {R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})", "int4/"},
+      {R"({"quantization_config": {"quant_method": "awq", "bits": 4}})", "int4/"},
+      {R"({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true}})",
+       "int8/"},
+      {R"({"quantization_config": {"quant_method": "mxfp4"}})", "fp4/"},
+      {R"({"quantization_config": {"quant_method": "compressed-tensors", "config_groups":
+          {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}}})",
+       "fp8/"},
+      {R"({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4",
+          "kv_cache_quant_algo": "FP8"}})",
+       "fp4/fp8"},
+      {R"({"torch_dtype": 3, "quantization_config": [1]})", "/"}};
+  for (const auto& [members, text] : expected) EXPECT_EQ(formats(members), text) << members;
+}
+
 TEST(HfConfig, BrokenFilesAreOneClearError) {
   const std::string text = Json::parse(kLlama).dump();
   for (size_t size = 0; size < text.size(); ++size)

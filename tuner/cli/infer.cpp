@@ -1,0 +1,168 @@
+// autotune infer, estimate infer and check infer: the best serving plan under budgets, and single
+// ones.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/errors.h"
+#include "engine/base/units.h"
+#include "tuner/cli/answers.h"
+#include "tuner/cli/commands.h"
+#include "tuner/cli/serve_options.h"
+#include "tuner/search/serve_recommendation.h"
+#include "tuner/space/serve_rules.h"
+
+namespace tuner {
+namespace {
+
+using engine::ExitCode;
+
+constexpr int kNearestPlans = 3;
+
+std::string sentence_of(const engine::Violation& violation) {
+  return violation.nearest.empty()
+             ? fmt::format("{} {}", violation.code, violation.message)
+             : fmt::format("{} {}; nearest: {}", violation.code, violation.message,
+                           fmt::join(violation.nearest, ", "));
+}
+
+// What no plan can mend is bad input: of the scenario, and formats that the stack lacks.
+void refuse_impossible(const ServeScenario& scenario, const ServeRestrictions& only) {
+  std::vector<std::string> problems;
+  for (const engine::Violation& violation : serve_scenario_violations(scenario))
+    problems.push_back(sentence_of(violation));
+  const auto check = [&](std::string_view what, const std::vector<ServeFormat>& asked,
+                         const std::vector<ServeFormat>& offered) {
+    std::vector<std::string_view> names;
+    for (const ServeFormat format : offered) names.push_back(name_of(format));
+    for (const ServeFormat format : asked)
+      if (std::find(offered.begin(), offered.end(), format) == offered.end())
+        problems.push_back(fmt::format("AT0130 the stack {} has no {} {}; it has {}",
+                                       scenario.stack.name, name_of(format), what,
+                                       fmt::join(names, ", ")));
+  };
+  check("weights", only.weights, scenario.stack.weights);
+  check("KV cache", only.kv, scenario.stack.kv);
+  if (!problems.empty()) throw engine::InputError(problems);
+}
+
+void tell_defaults(const std::vector<std::string>& defaults, std::vector<std::string>& list) {
+  if (!defaults.empty())
+    list.insert(list.begin(), fmt::format("taken by default: {}", fmt::join(defaults, ", ")));
+}
+
+std::string title_of(const ServeRecommendation& r) {
+  if (!r.best) return "no plan fits";
+  return fmt::format("{}, {}, {:.4g} tokens/s", describe(r.best->plan),
+                     engine::format_seconds(r.best->predicted.latency_seconds),
+                     r.best->predicted.tokens_per_second);
+}
+
+int run_infer(const Arguments& arguments) {
+  const ServeRestrictions only = serve_restrictions_of(arguments);
+  const bool batch_is_one = only.batch == std::vector<int64_t>{1};
+  const ServeQuestion asked = serve_question_of(arguments, batch_is_one);
+  refuse_impossible(asked.scenario, only);
+  ServeRecommendation r =
+      recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price);
+  tell_defaults(asked.defaults, r.assumptions);
+  const nlohmann::json answer = serve_recommendation_to_json(r);
+  print_answer(answer, arguments);
+  const char* status = !r.best ? "nothing fits" : r.meets_budget() ? "found" : "target missed";
+  store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "infer", title_of(r),
+               status);
+  if (!r.best) return static_cast<int>(ExitCode::nothing_fits);
+  return static_cast<int>(r.meets_budget() ? ExitCode::found : ExitCode::target_missed);
+}
+
+// The exit code of a single plan: it breaks a rule or does not fit, misses a budget, or is sound.
+int exit_code(const ServeCheck& check) {
+  if (!check.violations.empty()) return static_cast<int>(ExitCode::nothing_fits);
+  return static_cast<int>(check.checked.meets() ? ExitCode::found : ExitCode::target_missed);
+}
+
+int run_single(const Arguments& arguments, bool with_nearest) {
+  const bool batch_is_one = arguments.integer("--batch").value_or(0) == 1;
+  const ServeQuestion asked = serve_question_of(arguments, batch_is_one);
+  const ServePlan plan = serve_plan_of(arguments, asked.scenario);
+  const ServeCheck check =
+      check_serving(asked.scenario, plan, asked.budgets, with_nearest ? kNearestPlans : 0);
+  std::vector<std::string> assumptions = serve_assumptions(asked.scenario);
+  tell_defaults(asked.defaults, assumptions);
+  print_answer(serve_check_to_json(asked.scenario, asked.budgets, asked.gpu_hour_price, check,
+                                   assumptions, with_nearest),
+               arguments);
+  return exit_code(check);
+}
+
+int run_estimate(const Arguments& arguments) { return run_single(arguments, false); }
+int run_check(const Arguments& arguments) { return run_single(arguments, true); }
+
+std::vector<Option> single_plan_options() {
+  std::vector<Option> options = serve_scenario_options();
+  for (Option& option : serve_plan_options()) options.push_back(std::move(option));
+  options.push_back(json_option());
+  return options;
+}
+
+}  // namespace
+
+Command infer_command() {
+  Command command{
+      .words = "infer",
+      .summary = "Find the best plan to serve a model under budgets of latency and throughput",
+      .description =
+          "Predicts every legal plan (tensor and pipeline parallelism, replicas, batch, formats of "
+          "weights and KV cache as far as they are asked for) and recommends the one with the "
+          "highest throughput within the budgets; with --throughput-floor the one with the lowest "
+          "latency above it. Requests come as a static batch, or as --concurrency or --rate says, "
+          "which simulate the batching. No plan within the budgets: exit 4, with the nearest and "
+          "what would meet them.",
+      .examples =
+          {{"infer --model 175b --gpus 8 --output 64 --latency-budget 2s", "GPT-3 175B on 8 A100s"},
+           {"infer --model llama-3.1-70b --gpus 8 --gpu h100-80gb --concurrency 64 --ttft "
+            "500ms --tpot 30ms",
+            "64 clients at a time"},
+           {"infer --model llama-3.1-70b --gpus 8 --gpu h100-80gb --rate 5 --percentile p99 "
+            "--ttft 1s --weights bf16,fp8",
+            "5 requests a second; fp8 weights are allowed"},
+           {"infer --model llama-3.1-8b --gpus 4 --throughput-floor 20k --gpu-hour-price 2",
+            "The lowest latency at 20,000 tokens/s, and its cost"}},
+      .options = serve_scenario_options(),
+      .run = run_infer};
+  for (Option& option : serve_restriction_options()) command.options.push_back(std::move(option));
+  command.options.push_back(json_option());
+  command.options.push_back(database_option());
+  return command;
+}
+
+Command estimate_infer_command() {
+  return {
+      .words = "estimate infer",
+      .summary = "Predict latency, throughput and memory of one serving plan",
+      .description = "Degrees that are not given are 1; replicas follow from the number of GPUs.",
+      .examples = {{"estimate infer --model 175b --gpus 8 --tp 8 --batch 4 --output 64",
+                    "A static batch of 4"},
+                   {"estimate infer --model llama-3.1-8b --gpus 1 --gpu h100-80gb --concurrency "
+                    "32 --stack vllm",
+                    "32 clients on one H100"}},
+      .options = single_plan_options(),
+      .run = run_estimate};
+}
+
+Command check_infer_command() {
+  return {.words = "check infer",
+          .summary = "Name every rule that a serving plan breaks, and the nearest plans that work",
+          .description =
+              "Degrees that are not given are 1; replicas follow from the number of GPUs. "
+              "`autotune explain CODE` documents a rule.",
+          .examples = {{"check infer --model llama-3.1-70b --gpus 6 --tp 6",
+                        "Heads that do not divide"},
+                       {"check infer --model 175b --gpus 8 --tp 8 --batch 512", "Does it fit?"}},
+          .options = single_plan_options(),
+          .run = run_check};
+}
+
+}  // namespace tuner

@@ -1,0 +1,65 @@
+// Batching: latency and throughput of a serving plan under the arrivals of a workload.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "engine/plan/outcome.h"
+#include "tuner/model/serve_model.h"
+
+namespace tuner {
+
+struct Percentiles {
+  double p50 = 0, p90 = 0, p99 = 0;
+};
+
+// Latency is from sending a request to its last token, TTFT to its first, TPOT = (latency − TTFT) /
+// (output − 1). Of a static batch they are those of the whole batch. Means where requests differ.
+struct ServePrediction {
+  double latency_seconds = 0;
+  double ttft_seconds = 0;
+  double tpot_seconds = 0;
+  double tokens_per_second = 0;  // generated, by all replicas
+  double tokens_per_second_per_gpu = 0;
+  double requests_per_second = 0;
+  double running = 0;     // sequences of one replica that generate at a time, mean
+  bool sustained = true;  // the arrivals do not outrun the replicas
+
+  engine::Interval latency_interval, ttft_interval, tpot_interval, throughput_interval;  // 90 %
+  // Only where requests differ: closed loop and Poisson.
+  std::optional<Percentiles> latency, ttft, tpot;
+
+  // Of a request: first token, the others, and waiting for its turn; they sum to the latency.
+  ServeParts prefill, decode;
+  double waiting_seconds = 0;
+  ServePart limit = ServePart::weights;  // the part in which most time goes
+
+  ServeMemory memory;
+  double kv_token_capacity = 0;  // of a replica
+  bool fits = false;
+};
+
+// A plan that does not fit is predicted as if it did, with `fits` false; in-flight batching keeps
+// no more sequences than there is room for.
+ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& plan);
+
+// A request in a simulation; seconds.
+struct SimulatedRequest {
+  double arrival = 0, first_token = 0, finish = 0;
+};
+struct Simulation {
+  std::vector<SimulatedRequest> requests;  // in the order of arrival
+  double mean_running = 0;                 // sequences, over the iterations that generate
+};
+// One replica with at most `most` sequences in flight: iteration by iteration, first come first
+// served. A closed loop of `clients` that send `requests` in all.
+Simulation simulate_closed_loop(const ServeModel& model, double most, int clients, int requests);
+// Requests at the given times, which must not fall.
+Simulation simulate_arrivals(const ServeModel& model, double most,
+                             const std::vector<double>& arrivals);
+// Times of `count` independent arrivals at a mean rate; the same every time.
+std::vector<double> poisson_arrivals(double per_second, int count);
+
+// Generated tokens a second of one replica with `most` sequences under a full queue.
+double saturated_tokens_per_second(const ServeModel& model, double most);
+
+}  // namespace tuner

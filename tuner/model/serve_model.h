@@ -1,0 +1,107 @@
+// ServeModel: time of one iteration of a serving replica, and the memory it takes.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "engine/plan/model_spec.h"
+#include "engine/plan/outcome.h"
+#include "tuner/model/serve_plan.h"
+#include "tuner/model/serve_scenario.h"
+
+namespace tuner {
+
+// What an iteration spends its time on; the largest is what limits a configuration.
+enum class ServePart : uint8_t {
+  weights,        // reading weights
+  kv,             // reading the KV cache
+  compute,        // arithmetic and memory-bound kernels on tokens
+  communication,  // all-reduces and messages between stages
+  overhead,       // fixed times of layers, steps and sequences
+};
+constexpr std::array<std::string_view, 5> kServePartNames = {"weights", "kv", "compute",
+                                                             "communication", "overhead"};
+constexpr std::string_view name_of(ServePart part) {
+  return kServePartNames[static_cast<size_t>(part)];
+}
+
+struct ServeParts {
+  std::array<double, kServePartNames.size()> seconds{};
+
+  double& operator[](ServePart part) { return seconds[static_cast<size_t>(part)]; }
+  double operator[](ServePart part) const { return seconds[static_cast<size_t>(part)]; }
+  double total() const;
+  ServePart largest() const;
+  ServeParts& add(const ServeParts& other, double times);
+};
+
+// One iteration of a replica: sequences that each generate one token, and whole prompts.
+struct Iteration {
+  double sequences = 0;
+  double context = 0;  // mean tokens in the KV cache of a sequence
+  double prompts = 0;
+  double prompt_tokens = 0;  // of each prompt
+};
+
+// Bytes of the fullest GPU by use.
+struct ServeMemory {
+  double weight_bytes = 0;
+  double kv_bytes = 0;  // of the batch at full length
+  double activation_bytes = 0;
+  double runtime_bytes = 0;   // context, libraries, buffers
+  double capacity_bytes = 0;  // of a GPU, as far as the stack uses it
+
+  double peak_bytes() const { return weight_bytes + kv_bytes + activation_bytes + runtime_bytes; }
+};
+
+// Of one replica of a plan.
+class ServeModel {
+ public:
+  ServeModel(const ServeScenario& scenario, const ServePlan& plan);
+
+  // Time through all layers; with pp > 1 through all stages one after another.
+  ServeParts iteration(const Iteration& work) const;
+  double seconds(const Iteration& work) const { return iteration(work).total(); }
+
+  // KV bytes of one token on the fullest GPU.
+  double kv_token_bytes() const { return kv_token_bytes_; }
+  // Tokens of KV cache that one replica has room for; 0 when the weights leave none.
+  double kv_token_capacity() const;
+  // Sequences of the workload's length that run at once: by the stack's limit and the KV cache.
+  double most_sequences() const;
+
+  // Whether the workload is one batch that is held as a whole. Else more sequences than the KV
+  // cache has room for wait for their turn.
+  bool runs_whole_batch() const;
+  // With `sequences` at the full length of the workload.
+  ServeMemory memory(double sequences) const;
+
+  const ServeScenario& scenario() const { return *scenario_; }
+  const ServePlan& plan() const { return plan_; }
+  const ServeRates& rates() const { return *rates_; }
+
+ private:
+  void size_layer();
+  double activation_bytes(double sequences) const;
+  double weight_bytes() const;
+  double runtime_bytes() const;
+
+  const ServeScenario* scenario_;
+  ServePlan plan_;
+  const ServeRates* rates_;
+  ReduceCurve curve_;
+  // Of one layer on one GPU.
+  double layer_weights_ = 0;  // parameters
+  double layer_bytes_ = 0;
+  double kv_layer_bytes_ = 0;     // of one token
+  double elementwise_width_ = 0;  // elements a token moves, apart from the hidden ones
+  double reread_ = 1;             // how often the KV cache is read, in bytes of memory time
+  double head_weights_ = 0;
+  double end_bytes_ = 0;  // embedding and head of a stage that has both, or the larger
+  double kv_token_bytes_ = 0;
+  double memory_rate_ = 0;
+  double product_peak_ = 0;  // of the products
+  double storage_peak_ = 0;  // of attention and the head
+};
+
+}  // namespace tuner

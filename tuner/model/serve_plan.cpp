@@ -1,0 +1,78 @@
+// Plans of serving in words and JSON.
+#include "tuner/model/serve_plan.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "engine/base/json_reader.h"
+
+namespace tuner {
+
+using engine::Precision;
+
+double bytes_of(ServeFormat format) {
+  // One 16-bit scale a group of 128 weights (int4), one 8-bit scale a group of 16 (fp4).
+  switch (format) {
+    case ServeFormat::f32:
+      return 4;
+    case ServeFormat::fp16:
+    case ServeFormat::bf16:
+      return 2;
+    case ServeFormat::fp8:
+    case ServeFormat::int8:
+      return 1;
+    case ServeFormat::int4:
+      return 0.5 + 2.0 / 128;
+    case ServeFormat::fp4:
+      return 0.5 + 1.0 / 16;
+  }
+  return 0;
+}
+
+Precision product_precision(ServeFormat weights, const DeviceSpec& device) {
+  const auto has = [&](Precision precision) { return device.peak(precision) > 0; };
+  if (weights == ServeFormat::fp4 && has(Precision::nvfp4)) return Precision::nvfp4;
+  if (weights == ServeFormat::fp8 && has(Precision::fp8)) return Precision::fp8;
+  if (weights == ServeFormat::f32) return Precision::f32;
+  if (weights == ServeFormat::fp16 && has(Precision::fp16)) return Precision::fp16;
+  if (has(Precision::bf16)) return Precision::bf16;
+  return has(Precision::fp16) ? Precision::fp16 : Precision::f32;
+}
+
+std::string describe(const ServePlan& plan) {
+  std::string text;
+  if (plan.tp > 1) text += fmt::format("TP {}  ", plan.tp);
+  if (plan.pp > 1) text += fmt::format("PP {}  ", plan.pp);
+  if (plan.replicas > 1) text += fmt::format("{} replicas  ", plan.replicas);
+  return text + fmt::format("batch {}  {} weights  {} KV", plan.batch, name_of(plan.weights),
+                            name_of(plan.kv));
+}
+
+nlohmann::json serve_plan_to_json(const ServePlan& plan) {
+  return {{"tp", plan.tp},
+          {"pp", plan.pp},
+          {"replicas", plan.replicas},
+          {"batch", plan.batch},
+          {"weights", name_of(plan.weights)},
+          {"kv", name_of(plan.kv)}};
+}
+
+ServePlan serve_plan_from_json(const nlohmann::json& json, const std::string& source) {
+  engine::Problems problems(source);
+  engine::ObjectReader object(json, "plan", problems);
+  const std::vector<std::string> names(kServeFormatNames.begin(), kServeFormatNames.end());
+  constexpr engine::IntegerRange kDegree{1, 1'000'000};
+  ServePlan plan;
+  plan.tp = static_cast<int>(object.integer("tp", kDegree));
+  plan.pp = static_cast<int>(object.integer("pp", kDegree));
+  plan.replicas = static_cast<int>(object.integer("replicas", kDegree));
+  plan.batch = object.integer("batch", {1, 1'000'000'000});
+  plan.weights = static_cast<ServeFormat>(object.choice("weights", names));
+  plan.kv = static_cast<ServeFormat>(object.choice("kv", names));
+  problems.throw_if_any();
+  return plan;
+}
+
+}  // namespace tuner

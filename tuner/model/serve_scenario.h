@@ -1,0 +1,61 @@
+// ServeScenario: everything a prediction of serving depends on, apart from the plan.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/plan/model_spec.h"
+#include "tuner/model/cluster_spec.h"
+#include "tuner/model/serve_rates.h"
+#include "tuner/model/serve_stack.h"
+
+namespace tuner {
+
+// How requests arrive. A time to first token means nothing without it.
+enum class Arrival : uint8_t {
+  isolated,      // one request alone
+  static_batch,  // a batch starts together and ends together
+  closed_loop,   // a number of clients, each sends its next request when it has its answer
+  poisson,       // independent requests at a mean rate
+  saturated,     // a queue that never empties
+};
+constexpr std::array<std::string_view, 5> kArrivalNames = {"isolated", "static", "closed_loop",
+                                                           "poisson", "saturated"};
+constexpr std::string_view name_of(Arrival arrival) {
+  return kArrivalNames[static_cast<size_t>(arrival)];
+}
+
+struct ServeWorkload {
+  int64_t input = 512;   // tokens of a prompt
+  int64_t output = 128;  // tokens generated for it
+  Arrival arrival = Arrival::static_batch;
+  double concurrency = 0;          // clients of the closed loop, over all replicas
+  double waves = 10;               // requests each of them sends; the first ones arrive at once
+  double requests_per_second = 0;  // Poisson, over all replicas
+  // Half the width of the even distribution of output lengths, relative; under a load only. Without
+  // it requests that begin together end together, and their successors queue together.
+  double length_spread = 0.1;
+};
+
+struct ServeScenario {
+  engine::ModelSpec model;
+  ClusterSpec cluster;
+  ServeStack stack;
+  ServeWorkload workload;
+  // By ServeFormat of the weights.
+  std::array<ServeRates, kServeFormatNames.size()> rates;
+  ReduceCurves curves;
+
+  const ServeRates& rates_of(ServeFormat weights) const {
+    return rates[static_cast<size_t>(weights)];
+  }
+};
+
+// Resolves the rates of every format of weights.
+void use_rates(ServeScenario& scenario, const ServeRatesTable& table);
+
+// Why this model cannot be predicted when it serves; empty = it can.
+std::vector<std::string> not_served(const engine::ModelSpec& model);
+
+}  // namespace tuner

@@ -1,0 +1,72 @@
+// ServeStack: what a serving software does, as data: how it batches, what memory it takes, which
+// number formats it runs, and how its releases differ.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tuner/model/serve_plan.h"
+
+namespace tuner {
+
+// A span of versions that behave alike. The last one of a stack is what is predicted unless another
+// is asked for.
+struct ServeRelease {
+  std::string name;                   // "2024"
+  std::vector<std::string> versions;  // beginnings of the version texts of published runs
+  // Whether attention of generated tokens reads a KV head once for all its query heads; else only
+  // where their number is among `grouped_heads`.
+  bool grouped_attention = true;
+  std::vector<int64_t> grouped_heads;
+  // A static batch is a mode of its own, which holds all sequences from the beginning.
+  bool static_engine = false;
+  // Requests a client sends one after another in the published runs, which do not state it.
+  double waves = 10;
+
+  bool reads_kv_once(int64_t query_heads_per_kv_head) const;
+};
+
+struct ServeStack {
+  std::string name;
+  std::string title;
+  std::string notes;
+  std::string origin;
+  std::vector<ServeRelease> releases;
+  size_t release = 0;  // of them, the one that is predicted
+
+  bool in_flight = true;         // sequences join and leave the running batch
+  bool pipeline = true;          // pipeline parallelism is offered
+  bool micro_batches = false;    // splits a static batch over the pipeline stages
+  bool divisible_vocab = false;  // the vocabulary must divide by tp
+  int64_t prompt_tokens = 0;     // of one iteration at most, in-flight batching
+  int64_t sequences = 0;         // in flight at most
+  std::vector<ServeFormat> weights, kv;
+  bool low_precision_kv =
+      false;  // with fp8 and fp4 weights the KV cache is fp8 unless asked otherwise
+
+  // Memory of a GPU: context, libraries and buffers; the share that the software uses; of the rest
+  // after the weights only, or of the whole.
+  double base_bytes = 0;
+  double peer_bytes = 0;  // buffers for each other GPU of a replica
+  double memory_share = 0.9;
+  bool share_of_free = false;
+  double logit_bytes = 8;        // an element of the logits of a static batch
+  double activation_copies = 2;  // live copies of a layer's activations
+  double memory_error = 0;       // 90 % band of the memory model, relative
+
+  const ServeRelease& current() const { return releases[release]; }
+  // The scope of its constants as a whole, and of this release: "vllm", "vllm@2024".
+  const std::string& scope() const { return name; }
+  std::string release_scope() const { return name + "@" + current().name; }
+};
+
+// Throws InputError with every problem of the file.
+ServeStack serve_stack_from_json(const nlohmann::json& json, const std::string& source);
+
+// "NAME", or "NAME@RELEASE" for an older one. Throws InputError with "did you mean".
+ServeStack find_serve_stack(const std::string& name);
+std::vector<std::string> serve_stack_names();
+
+}  // namespace tuner

@@ -1,0 +1,374 @@
+// From ranked serving plans to an answer with reasons.
+#include "tuner/search/serve_recommendation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/units.h"
+#include "tuner/space/serve_rules.h"
+
+namespace tuner {
+
+using engine::format_bytes;
+using engine::format_grouped;
+using engine::format_seconds;
+
+namespace {
+
+constexpr size_t kMostRunnersUp = 6;
+
+std::string tokens(double per_second) { return fmt::format("{:.4g} tokens/s", per_second); }
+
+std::string in_short(const ServeCandidate& c) {
+  return fmt::format("{}: latency {}, {}", describe(c.plan),
+                     format_seconds(c.predicted.latency_seconds),
+                     tokens(c.predicted.tokens_per_second));
+}
+
+// Which budgets a prediction misses: "latency 3.1 s of 2 s".
+std::string misses(const ServeBudgets& budgets, const ServePrediction& p) {
+  std::vector<std::string> parts;
+  const auto add = [&](const char* name, const std::optional<double>& budget, double value) {
+    if (budget && value > *budget)
+      parts.push_back(
+          fmt::format("{} {} of {}", name, format_seconds(value), format_seconds(*budget)));
+  };
+  add("latency", budgets.latency_seconds,
+      value_at(budgets.statistic, p.latency_seconds, p.latency));
+  add("TTFT", budgets.ttft_seconds, value_at(budgets.statistic, p.ttft_seconds, p.ttft));
+  add("TPOT", budgets.tpot_seconds, value_at(budgets.statistic, p.tpot_seconds, p.tpot));
+  if (budgets.tokens_per_second && p.tokens_per_second < *budgets.tokens_per_second)
+    parts.push_back(
+        fmt::format("{} of {}", tokens(p.tokens_per_second), tokens(*budgets.tokens_per_second)));
+  if (!p.sustained) parts.emplace_back("requests arrive faster than they are served");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string memory_phrase(const ServePrediction& p) {
+  return fmt::format("{} of {} (weights {}, KV cache {}, activations {})",
+                     format_bytes(p.memory.peak_bytes()), format_bytes(p.memory.capacity_bytes),
+                     format_bytes(p.memory.weight_bytes), format_bytes(p.memory.kv_bytes),
+                     format_bytes(p.memory.activation_bytes));
+}
+
+ServeCandidate predict(const ServeScenario& s, const ServeBudgets& budgets, const ServePlan& plan) {
+  ServeCandidate candidate{plan, predict_serving(s, plan), 0};
+  candidate.excess = excess_over(budgets, candidate.predicted);
+  return candidate;
+}
+
+// Where the time of the best plan goes, and what the next larger choices would cost.
+std::vector<std::string> reasons(const ServeRecommendation& r) {
+  const ServeCandidate& best = *r.best;
+  const ServePrediction& p = best.predicted;
+  std::vector<std::string> sentences;
+  const ServeParts sum = ServeParts(p.prefill).add(p.decode, 1);
+  sentences.push_back(fmt::format("limited by {}: {:.0f} % of the {} of a request",
+                                  plain_name(p.limit), 100 * sum[p.limit] / p.latency_seconds,
+                                  format_seconds(p.latency_seconds)));
+  const Arrival arrival = r.scenario.workload.arrival;
+  if (arrival == Arrival::static_batch && r.restrictions.batch.empty()) {
+    ServePlan plan = best.plan;
+    plan.batch = std::max(plan.batch + 1, plan.batch * 5 / 4);
+    const ServeCandidate larger = predict(r.scenario, r.budgets, plan);
+    if (!larger.predicted.fits)
+      sentences.push_back(
+          fmt::format("batch {}: does not fit, {}", plan.batch, memory_phrase(larger.predicted)));
+    else if (best.meets() && !larger.meets())
+      sentences.push_back(fmt::format("batch {}: misses the budget ({})", plan.batch,
+                                      misses(r.budgets, larger.predicted)));
+  }
+  for (const ServeRunnerUp& other : r.runners_up) {
+    if (other.candidate.plan.weights != best.plan.weights) continue;
+    const bool missed = best.meets() && !other.candidate.meets();
+    sentences.push_back(fmt::format(
+        "{}: {}", other.difference,
+        missed ? "misses the budget (" + misses(r.budgets, other.candidate.predicted) + ")"
+               : fmt::format("{:+.0f} % throughput, {:+.0f} % latency", 100 * other.throughput,
+                             100 * other.latency)));
+    if (sentences.size() >= 4) break;
+  }
+  return sentences;
+}
+
+// The best plan of a changed question.
+std::optional<ServeCandidate> best_of(const ServeScenario& s, const ServeRestrictions& only,
+                                      const ServeBudgets& budgets) {
+  if (!serve_scenario_violations(s).empty()) return std::nullopt;
+  ServeSearchResult found = search_serving(s, only, budgets);
+  if (found.best.empty()) return std::nullopt;
+  return std::move(found.best.front());
+}
+
+// Formats that were not asked for and that the stack and the device have, smaller than the best.
+std::vector<ServeFormat> smaller_formats(const ServeRecommendation& r) {
+  std::vector<ServeFormat> asked = r.restrictions.weights;
+  if (asked.empty()) asked.push_back(checkpoint_weights(r.scenario));
+  double smallest = 8;
+  for (const ServeFormat format : asked) smallest = std::min(smallest, bytes_of(format));
+  std::vector<ServeFormat> formats;
+  for (const ServeFormat format :
+       {ServeFormat::fp8, ServeFormat::int8, ServeFormat::fp4, ServeFormat::int4}) {
+    const auto& offered = r.scenario.stack.weights;
+    const bool has = std::find(offered.begin(), offered.end(), format) != offered.end();
+    const engine::Precision product = product_precision(format, r.scenario.cluster.device);
+    // fp8 and fp4 without the arithmetic for it are no better than int8 and int4.
+    const bool native = (format != ServeFormat::fp8 || product == engine::Precision::fp8) &&
+                        (format != ServeFormat::fp4 || product == engine::Precision::nvfp4);
+    if (has && native && bytes_of(format) < smallest) formats.push_back(format);
+  }
+  return formats;
+}
+
+bool answers(const ServeCandidate& candidate) { return candidate.meets(); }
+
+// Other formats: what meets the budgets, or how much more they would give.
+void add_formats(ServeRecommendation& r) {
+  const bool wanted = !r.meets_budget();
+  for (const ServeFormat format : smaller_formats(r)) {
+    ServeRestrictions only = r.restrictions;
+    only.weights = {format};
+    const auto found = best_of(r.scenario, only, r.budgets);
+    if (!found) continue;
+    const std::string text = fmt::format("with {} weights, whose accuracy is yours to check: {}",
+                                         name_of(format), in_short(*found));
+    if (wanted && answers(*found))
+      r.remedies.push_back(text);
+    else if (!wanted && answers(*found) &&
+             found->predicted.tokens_per_second > 1.05 * r.best->predicted.tokens_per_second)
+      r.hints.push_back(text);
+  }
+}
+
+void add_more_gpus(ServeRecommendation& r) {
+  for (int factor = 2; factor <= 16; factor *= 2) {
+    ServeScenario other = r.scenario;
+    other.cluster.gpus = r.scenario.cluster.gpus * factor;
+    if (other.cluster.gpus > 100'000) return;
+    const auto found = best_of(other, r.restrictions, r.budgets);
+    if (!found || !answers(*found)) continue;
+    r.remedies.push_back(
+        fmt::format("with {} GPUs: {}", format_grouped(other.cluster.gpus), in_short(*found)));
+    return;
+  }
+}
+
+void add_other_gpus(ServeRecommendation& r) {
+  const ServeRatesTable table = ServeRatesTable::load();
+  for (const char* gpu : {"h100-80gb", "h200-141gb", "b200-180gb"}) {
+    ServeScenario other = r.scenario;
+    other.cluster = find_cluster(gpu, r.scenario.cluster.gpus);
+    if (other.cluster.device.memory_bytes_per_second <=
+        r.scenario.cluster.device.memory_bytes_per_second)
+      continue;
+    use_rates(other, table);
+    const auto found = best_of(other, r.restrictions, r.budgets);
+    if (!found || !answers(*found)) continue;
+    r.remedies.push_back(fmt::format("on {} × {}: {}", format_grouped(other.cluster.gpus),
+                                     other.cluster.device.name, in_short(*found)));
+    return;
+  }
+}
+
+void add_without_restrictions(ServeRecommendation& r) {
+  ServeRestrictions free = r.restrictions;
+  free.tp = free.pp = free.replicas = {};
+  free.batch = {};
+  const auto found = best_of(r.scenario, free, r.budgets);
+  if (found && answers(*found))
+    r.remedies.push_back("without the restrictions on the plan: " + in_short(*found));
+}
+
+// Budgets as the best plan would meet them.
+void add_relaxed(ServeRecommendation& r) {
+  if (!r.best) return;
+  r.remedies.push_back(
+      fmt::format("the nearest plan misses: {}; with budgets that allow it, it is "
+                  "the answer",
+                  misses(r.budgets, r.best->predicted)));
+}
+
+// The longest request for which one sequence has room, where not even one fits.
+void add_shorter(ServeRecommendation& r) {
+  const auto& lacking = r.search.nearest_to_fit;
+  if (!lacking) return;
+  r.remedies.push_back(fmt::format("the plan that lacks least, {}, needs {}",
+                                   describe(lacking->plan), memory_phrase(lacking->predicted)));
+  const double capacity = lacking->predicted.kv_token_capacity;
+  const auto length = static_cast<double>(r.scenario.workload.input + r.scenario.workload.output);
+  if (capacity >= 1 && capacity < length)
+    r.remedies.push_back(fmt::format(
+        "its KV cache has room for {} tokens, and one request has {}: shorten it to that, or take "
+        "an fp8 KV cache (--kv fp8), which has room for about twice as many",
+        format_grouped(static_cast<int64_t>(capacity)),
+        format_grouped(static_cast<int64_t>(length))));
+}
+
+}  // namespace
+
+std::vector<std::string> serve_assumptions(const ServeScenario& s) {
+  std::vector<std::string> list;
+  const ServeWorkload& work = s.workload;
+  switch (work.arrival) {
+    case Arrival::isolated:
+      list.emplace_back("one request alone: no waiting, no other sequence in the batch");
+      break;
+    case Arrival::static_batch:
+      list.emplace_back(
+          "a static batch: all sequences start together and end together; TTFT is the "
+          "prefill of the whole batch");
+      break;
+    case Arrival::closed_loop:
+      list.push_back(fmt::format(
+          "a closed loop of {:g} clients that send {:g} requests each, the first ones all at once; "
+          "simulated iteration by iteration; times are means of the requests, from sending",
+          work.concurrency, work.waves));
+      break;
+    case Arrival::poisson:
+      list.push_back(
+          fmt::format("independent requests, {:g} a second (Poisson), 2,000 of them "
+                      "simulated iteration by iteration; times are means after the "
+                      "first 400",
+                      work.requests_per_second));
+      break;
+    case Arrival::saturated:
+      list.emplace_back("a queue that never empties");
+      break;
+  }
+  if (work.arrival == Arrival::closed_loop || work.arrival == Arrival::poisson)
+    list.push_back(fmt::format("output lengths spread by ±{:.0f} % around their mean",
+                               100 * work.length_spread));
+  list.emplace_back("TPOT is (latency − TTFT) / (output − 1); tokens are generated ones");
+  list.push_back(fmt::format("release {} of {}", s.stack.current().name, s.stack.name));
+  if (s.model.sliding_window > 0) list.emplace_back("sliding windows are counted as full context");
+  list.emplace_back(
+      "all prompts are equally long; prefix caching, speculative decoding and "
+      "splitting prefill from decode are not modelled");
+  return list;
+}
+
+std::string_view plain_name(ServePart part) {
+  switch (part) {
+    case ServePart::weights:
+      return "reading the weights";
+    case ServePart::kv:
+      return "reading the KV cache";
+    case ServePart::compute:
+      return "arithmetic";
+    case ServePart::communication:
+      return "communication between GPUs";
+    case ServePart::overhead:
+      return "fixed times of layers, steps and sequences";
+  }
+  return "";
+}
+
+std::string difference(const ServePlan& plan, const ServePlan& other) {
+  std::vector<std::string> parts;
+  const auto number = [&](std::string_view name, int64_t a, int64_t b) {
+    if (a != b) parts.push_back(fmt::format("{} {} instead of {}", name, b, a));
+  };
+  const auto format = [&](std::string_view name, ServeFormat a, ServeFormat b) {
+    if (a != b) parts.push_back(fmt::format("{} {} instead of {}", name_of(b), name, name_of(a)));
+  };
+  number("tp", plan.tp, other.tp);
+  number("pp", plan.pp, other.pp);
+  number("replicas", plan.replicas, other.replicas);
+  number("batch", plan.batch, other.batch);
+  format("weights", plan.weights, other.weights);
+  format("KV", plan.kv, other.kv);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+double cost_per_million_tokens(const ServeCandidate& candidate, double gpu_hour_price) {
+  constexpr double kSecondsOfHour = 3600, kMillion = 1e6;
+  if (candidate.predicted.tokens_per_second <= 0) return 0;
+  return gpu_hour_price * candidate.plan.gpus() / kSecondsOfHour * kMillion /
+         candidate.predicted.tokens_per_second;
+}
+
+double probability_of_meeting(const ServeBudgets& budgets, const ServePrediction& p) {
+  constexpr double kNinetyPercent = 1.6449;
+  double probability = 1;
+  const auto limit = [&](const std::optional<double>& budget, double value,
+                         const engine::Interval& interval) {
+    if (!budget || interval.low <= 0 || interval.high <= interval.low) return;
+    const double sigma = std::log(interval.high / interval.low) / (2 * kNinetyPercent);
+    const double z = std::log(*budget / value) / sigma;
+    probability = std::min(probability, 0.5 * std::erfc(-z / std::sqrt(2.0)));
+  };
+  limit(budgets.latency_seconds, value_at(budgets.statistic, p.latency_seconds, p.latency),
+        p.latency_interval);
+  limit(budgets.ttft_seconds, value_at(budgets.statistic, p.ttft_seconds, p.ttft), p.ttft_interval);
+  limit(budgets.tpot_seconds, value_at(budgets.statistic, p.tpot_seconds, p.tpot), p.tpot_interval);
+  return probability;
+}
+
+ServeRecommendation recommend_serving(const ServeScenario& scenario,
+                                      const ServeRestrictions& restrictions,
+                                      const ServeBudgets& budgets, double gpu_hour_price) {
+  ServeRecommendation r{.scenario = scenario,
+                        .restrictions = restrictions,
+                        .budgets = budgets,
+                        .gpu_hour_price = gpu_hour_price,
+                        .search = search_serving(scenario, restrictions, budgets),
+                        .best = {},
+                        .runners_up = {},
+                        .reasons = {},
+                        .remedies = {},
+                        .hints = {},
+                        .assumptions = serve_assumptions(scenario)};
+  std::vector<ServeCandidate> ranked = std::move(r.search.best);
+  if (!ranked.empty()) {
+    r.best = ranked.front();
+    for (size_t i = 1; i < std::min(ranked.size(), kMostRunnersUp + 1); ++i) {
+      const ServePrediction &best = r.best->predicted, &other = ranked[i].predicted;
+      r.runners_up.push_back({ranked[i], other.tokens_per_second / best.tokens_per_second - 1,
+                              other.latency_seconds / best.latency_seconds - 1,
+                              difference(r.best->plan, ranked[i].plan)});
+    }
+    r.reasons = reasons(r);
+  }
+  if (!r.best) add_shorter(r);
+  if (r.best && !r.meets_budget()) add_relaxed(r);
+  add_formats(r);
+  if (r.meets_budget()) return r;
+  add_without_restrictions(r);
+  add_more_gpus(r);
+  add_other_gpus(r);
+  return r;
+}
+
+ServeCheck check_serving(const ServeScenario& scenario, const ServePlan& plan,
+                         const ServeBudgets& budgets, int nearest) {
+  ServeCheck check{{plan, {}, 0}, serve_violations(scenario, plan), {}};
+  if (check.violations.empty()) {
+    check.checked = predict(scenario, budgets, plan);
+    if (!check.checked.predicted.fits)
+      check.violations.push_back(
+          {"AT0201", "the fullest GPU needs " + memory_phrase(check.checked.predicted), {}});
+  }
+  if (check.violations.empty() || !serve_scenario_violations(scenario).empty()) return check;
+  // The best of every kind in a search with the same formats, by how little changes.
+  ServeRestrictions only;
+  only.weights = {plan.weights};
+  only.kv = {plan.kv};
+  std::vector<ServeCandidate> found = search_serving(scenario, only, budgets).best;
+  const auto distance = [&](const ServePlan& other) {
+    return std::abs(std::log2(static_cast<double>(other.tp) / plan.tp)) +
+           std::abs(std::log2(static_cast<double>(other.pp) / plan.pp));
+  };
+  std::stable_sort(found.begin(), found.end(), [&](const auto& a, const auto& b) {
+    return distance(a.plan) < distance(b.plan);
+  });
+  for (ServeCandidate& candidate : found) {
+    if (static_cast<int>(check.nearest.size()) == nearest) break;
+    check.nearest.push_back(std::move(candidate));
+  }
+  return check;
+}
+
+}  // namespace tuner

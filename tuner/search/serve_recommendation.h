@@ -1,0 +1,72 @@
+// ServeRecommendation: the answer to `autotune infer`, with its reasons.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/plan/outcome.h"
+#include "tuner/search/serve_search.h"
+
+namespace tuner {
+
+struct ServeRunnerUp {
+  ServeCandidate candidate;
+  double throughput = 0;   // over the best one's, minus 1
+  double latency = 0;      // over the best one's, minus 1
+  std::string difference;  // "tp 4 instead of 8, batch 12 instead of 16"
+};
+
+struct ServeRecommendation {
+  ServeScenario scenario;
+  ServeRestrictions restrictions;
+  ServeBudgets budgets;
+  double gpu_hour_price = 0;  // 0 = not given
+
+  ServeSearchResult search;  // its best are moved out
+  std::optional<ServeCandidate>
+      best;  // the nearest where none meets the budgets; absent: none fits
+  std::vector<ServeRunnerUp> runners_up;
+  std::vector<std::string> reasons;   // why the best one wins
+  std::vector<std::string> remedies;  // what would meet the budgets, or fit
+  std::vector<std::string> hints;     // what else would help
+  std::vector<std::string> assumptions;
+
+  bool meets_budget() const { return best && best->meets(); }
+};
+
+ServeRecommendation recommend_serving(const ServeScenario& scenario,
+                                      const ServeRestrictions& restrictions,
+                                      const ServeBudgets& budgets, double gpu_hour_price);
+
+// What a prediction takes for granted: the arrivals, what the times mean, what is not modelled.
+std::vector<std::string> serve_assumptions(const ServeScenario& scenario);
+
+// One plan with every rule it breaks (AT0201 when it does not fit), and legal ones near it.
+struct ServeCheck {
+  ServeCandidate checked;
+  std::vector<engine::Violation> violations;
+  std::vector<ServeCandidate> nearest;  // that fit; empty when the plan is sound
+};
+ServeCheck check_serving(const ServeScenario& scenario, const ServePlan& plan,
+                         const ServeBudgets& budgets, int nearest);
+
+// Dollars, or whatever the price is in, for a million generated tokens; 0 without a price.
+double cost_per_million_tokens(const ServeCandidate& candidate, double gpu_hour_price);
+
+// Chance that the plan meets the latency budgets, from the 90 % intervals; 1 without budgets.
+double probability_of_meeting(const ServeBudgets& budgets, const ServePrediction& prediction);
+
+// "tp 4 instead of 8, batch 12 instead of 16": what `other` has instead of `plan`.
+std::string difference(const ServePlan& plan, const ServePlan& other);
+// "reading the weights": a part within a sentence.
+std::string_view plain_name(ServePart part);
+
+// autotune.infer/1.
+nlohmann::json serve_recommendation_to_json(const ServeRecommendation& recommendation);
+// autotune.estimate_infer/1 and, with `check`, autotune.check_infer/1.
+nlohmann::json serve_check_to_json(const ServeScenario& scenario, const ServeBudgets& budgets,
+                                   double gpu_hour_price, const ServeCheck& check,
+                                   const std::vector<std::string>& assumptions, bool with_nearest);
+
+}  // namespace tuner

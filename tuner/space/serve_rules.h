@@ -1,0 +1,28 @@
+// The rules a serving plan must keep, with the codes of training where the rule is the same.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/plan/outcome.h"
+#include "tuner/model/serve_plan.h"
+#include "tuner/model/serve_scenario.h"
+
+namespace tuner {
+
+// The formats of the checkpoint, as far as the device can run it: what a plan has unless others are
+// asked for.
+ServeFormat checkpoint_weights(const ServeScenario& scenario);
+ServeFormat checkpoint_kv(const ServeScenario& scenario, ServeFormat weights);
+
+// Problems of the scenario, whatever the plan: lengths, a model that is not covered, a stack that
+// cannot batch as the workload asks.
+std::vector<engine::Violation> serve_scenario_violations(const ServeScenario& scenario);
+
+// Every rule the plan breaks apart from memory, each with the nearest legal values; empty = legal.
+std::vector<engine::Violation> serve_violations(const ServeScenario& scenario,
+                                                const ServePlan& plan);
+
+// Whether tp divides what it must; the quick test of the search.
+bool tensor_is_legal(const ServeScenario& scenario, int tp);
+
+}  // namespace tuner
