@@ -215,7 +215,7 @@ SizeAnswer read_size_answer(const Json& json) {
   Problems problems(kSource);
   ObjectReader reader(json, "", problems);
   SizeAnswer answer;
-  answer.question = read_question(reader);
+  answer.question = read_common_question(reader);
   answer.asked = reader.text("asked", "");
   if (reader.has("deadline_days")) answer.deadline_days = reader.number("deadline_days", {});
   answer.meets_deadline = reader.flag("meets_deadline", false);
