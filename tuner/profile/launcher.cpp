@@ -7,6 +7,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -133,6 +134,12 @@ Outcome crashed(const Process& process, const std::string& problem, const std::s
   return failed(OutcomeStatus::crashed, reason + "; see " + folder);
 }
 
+// One slow step may be another program's doing.
+bool is_hopeless(const std::vector<double>& samples, double limit) {
+  return limit > 0 && samples.size() >= 2 &&
+         std::all_of(samples.begin(), samples.end(), [&](double x) { return x > limit; });
+}
+
 // Watches a running trial until it ends by itself (nothing) or has to be ended (how).
 std::optional<Outcome> watch(Process& process, EventReader& events, const TrialLimits& limits,
                              bool& gave_up) {
@@ -150,8 +157,7 @@ std::optional<Outcome> watch(Process& process, EventReader& events, const TrialL
           fmt::format("no end after {}; {} steps were done",
                       engine::format_seconds(limits.deadline_seconds), events.samples().size()));
     events.read();
-    if (limits.hopeless_seconds > 0 && !events.samples().empty() &&
-        events.samples().back() > limits.hopeless_seconds) {
+    if (is_hopeless(events.samples(), limits.hopeless_seconds)) {
       gave_up = true;
       return failed(OutcomeStatus::interrupted,
                     fmt::format("stopped: a step took {}, far more than the best plan's",

@@ -31,7 +31,7 @@ struct TrialLimits {
   double budget_seconds = 1e9;
   // Set by a signal: the trial is ended at once, as interrupted.
   const std::atomic<int>* stop = nullptr;
-  // A step beyond this ends the trial as interrupted: it has lost. 0 = none.
+  // Steps beyond this end the trial as interrupted: it has lost. 0 = none.
   double hopeless_seconds = 0;
 };
 

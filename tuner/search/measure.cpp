@@ -155,7 +155,7 @@ class Measuring {
         std::max(kLeastDeadline, kPatience * expected * static_cast<double>(samples));
     limits.budget_seconds = remaining;
     limits.stop = options_.stop;
-    limits.hopeless_seconds = item.is_baseline ? 0 : kHopeless * best;
+    limits.hopeless_seconds = item.is_baseline || item.timed() ? 0 : kHopeless * best;
     Measurement result = profiler_.measure(job_of(scenario_, item.answer->plan), samples, limits);
     account_.new_trials += result.new_trials;
     account_.spent_seconds += result.spent_seconds;

@@ -107,8 +107,9 @@ TEST_F(Profiling, OutOfMemoryIsNotTriedAgainButACrashIs) {
 TEST_F(Profiling, ATrialThatLostBeforeIsNotRunAgain) {
   TrialLimits limits;
   limits.hopeless_seconds = 1;
-  const std::string slow =
-      "echo '{\"event\":\"step\",\"step\":1,\"seconds\":9}' > \"$folder/events.jsonl\"; sleep 99";
+  const std::string slow = R"(for step in 1 2; do
+  echo "{\"event\":\"step\",\"step\":$step,\"seconds\":9}" >> "$folder/events.jsonl"; done
+exec sleep 99)";
   profiler(slow).measure(small_job(), 3, limits);
   const Measurement again = profiler(slow).measure(small_job(), 3, limits);
   EXPECT_EQ(starts(), 1);
