@@ -4,10 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
+#include "engine/base/json_reader.h"
 #include "engine/base/units.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
 #include "tuner/cli/published_tables.h"
+#include "tuner/model/data_files.h"
 #include "tuner/validate/validation.h"
 
 namespace tuner {

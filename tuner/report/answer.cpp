@@ -198,7 +198,7 @@ SizeAnswer read_size_answer(const Json& json) {
   Problems problems(kSource);
   ObjectReader reader(json, "", problems);
   SizeAnswer answer;
-  answer.question = read_question(reader);
+  answer.question = read_common_question(reader);
   answer.asked = reader.text("asked", "");
   if (reader.has("deadline_days")) answer.deadline_days = reader.number("deadline_days", {});
   answer.meets_deadline = reader.flag("meets_deadline", false);
@@ -219,9 +219,9 @@ SizeAnswer read_size_answer(const Json& json) {
   answer.same_compute_tokens = same.number("tokens", {}, 0.0);
   answer.same_compute_parameters = same.number("parameters", {}, 0.0);
   answer.best = read_optional_record(reader, "best");
-  answer.notes = texts(reader, "notes");
-  answer.remedies = texts(reader, "remedies");
-  answer.assumptions = texts(reader, "assumptions");
+  answer.notes = read_texts(reader, "notes");
+  answer.remedies = read_texts(reader, "remedies");
+  answer.assumptions = read_texts(reader, "assumptions");
   problems.throw_if_any();
   return answer;
 }
