@@ -26,7 +26,7 @@ const char* activation_name(ActivationKind kind) {
     case ActivationKind::silu:
       return "silu";
   }
-  fail_expectation("an activation", std::source_location::current());
+  fail_expectation("an activation");
 }
 
 Json gpt2_config(const ModelSpec& m) {

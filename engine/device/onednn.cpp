@@ -31,7 +31,7 @@ dnnl::algorithm onednn_activation(kernels::Activation activation) {
     case kernels::Activation::silu:
       return dnnl::algorithm::eltwise_swish;
   }
-  fail_expectation("an activation is one of four", std::source_location::current());
+  fail_expectation("an activation is one of four");
 }
 
 // What a prepared product depends on; the addresses come with each call.

@@ -1,4 +1,5 @@
-// autotune calibrate --from: fits the constants of the cost model to published runs.
+// autotune calibrate: fits the constants of the cost model to published runs, or measures this
+// machine.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -7,6 +8,7 @@
 
 #include "engine/base/errors.h"
 #include "engine/base/json_reader.h"
+#include "tuner/cli/calibrate_host.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
 #include "tuner/model/data_files.h"
@@ -93,6 +95,7 @@ int calibrate_serving(const Arguments& arguments, const CsvTable& csv) {
 }
 
 int run_calibrate(const Arguments& arguments) {
+  if (!arguments.has("--from")) return calibrate_host(arguments);
   const std::string from = arguments.text("--from").value();
   const CsvTable csv = CsvTable::parse(engine::read_text_file(from), from);
   if (holds_serving_runs(csv)) return calibrate_serving(arguments, csv);
@@ -128,25 +131,30 @@ int run_calibrate(const Arguments& arguments) {
 Command calibrate_command() {
   return {
       .words = "calibrate",
-      .summary = "Fit the constants of the models to published or own runs",
+      .summary = "Measure this machine, or fit the models to published or own runs",
       .description =
-          "Starts from the constants in use, so that a few rows of your own machines correct them, "
-          "or with --afresh from the priors behind them. Writes profiles/rates.json (for a table "
+          "Without --from: trains small models on this machine for about a minute, fits the rates "
           "of "
-          "serving runs, which always starts afresh, profiles/serve_rates.json) with the fitted "
-          "values, the rows and the errors on rows left out (whole model shapes, whole sources). "
-          "The "
-          "same rows give the same digits. A file in your own data folder is used instead of the "
-          "built-in one from then on.",
+          "a core, of memory and of messages to the measured steps, and writes the profile that "
+          "`train --device cpu` takes from then on. With --from: fits the constants in use to a "
+          "table "
+          "of runs, so that a few rows of your own machines correct them, or with --afresh the "
+          "priors behind them. It writes profiles/rates.json (for serving runs, which always start "
+          "afresh, profiles/serve_rates.json) with the fitted values, the rows and the errors on "
+          "rows "
+          "left out (whole model shapes, whole sources). The same rows give the same digits. A "
+          "file "
+          "in your own data folder is used instead of the built-in one from then on.",
       .examples =
-          {{"calibrate --from runs.csv", "Fit to your own runs"},
+          {{"calibrate", "Measure this machine"},
+           {"calibrate --from runs.csv", "Fit to your own runs"},
            {"calibrate --afresh --from tests/data/published_train.csv --output profiles/rates.json",
             "Repeat the fit of the built-in constants"}},
       .options = {{.name = "--from",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",
                    .help = "A CSV table of runs, as for validate train or validate infer",
-                   .required = true},
+                   .default_text = "this machine is measured"},
                   {.name = "--afresh",
                    .kind = ValueKind::flag,
                    .help = "Forget earlier fits: start from physics and microbenchmarks"},
@@ -154,7 +162,8 @@ Command calibrate_command() {
                    .kind = ValueKind::text,
                    .placeholder = "FILE",
                    .help = "Where to write the constants",
-                   .default_text = "your data folder"}},
+                   .default_text = "your data folder"},
+                  database_option()},
       .run = run_calibrate};
 }
 

@@ -23,6 +23,10 @@ RunRecord find_run(const Arguments& arguments) {
 
 int run_report(const Arguments& arguments) {
   const RunRecord run = find_run(arguments);
+  if (run.answer.empty())
+    throw engine::InputError(
+        "run " + std::to_string(run.id) +
+        " was not finished and has no answer; run its command again: " + run.command_line);
   const nlohmann::json answer =
       engine::parse_json(run.answer, "the stored answer of run " + std::to_string(run.id));
   const std::string format = arguments.text("--format").value_or("text");

@@ -5,11 +5,13 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
+#include "engine/plan/parallel_plan.h"
 #include "tuner/cli/commands.h"
 #include "tuner/store/store.h"
 
@@ -100,21 +102,81 @@ int run_list(const Arguments& arguments) {
   return 0;
 }
 
+// What an answer says of the plans of a trial.
+std::map<int64_t, nlohmann::json> measured_plans(const RunRecord& run) {
+  std::map<int64_t, nlohmann::json> plans;
+  const nlohmann::json answer = nlohmann::json::parse(run.answer, nullptr, false);
+  if (!answer.is_object() || !answer.contains("measurement")) return plans;
+  const nlohmann::json& measurement = answer["measurement"];
+  if (!measurement.is_object() || !measurement.contains("plans")) return plans;
+  for (const nlohmann::json& plan : measurement["plans"])
+    for (const nlohmann::json& trial : plan.value("trials", nlohmann::json::array()))
+      plans[trial.get<int64_t>()] = plan;
+  return plans;
+}
+
+// The plan of a job, in words; empty when it cannot be read.
+std::string plan_of_job(const std::string& text) {
+  const nlohmann::json job = nlohmann::json::parse(text, nullptr, false);
+  if (!job.is_object() || !job.contains("plan")) return {};
+  return engine::describe(engine::plan_from_json(job["plan"], "the stored job"));
+}
+
+std::string known_seconds(const nlohmann::json& from, const char* key) {
+  const double seconds = from.is_object() ? from.value(key, 0.0) : 0.0;
+  return seconds > 0 ? engine::format_seconds(seconds) : "-";
+}
+
+// Trials of the run, and those of earlier runs that it recalled.
+std::string trials_table(const Store& store, const RunRecord& run) {
+  const std::map<int64_t, nlohmann::json> plans = measured_plans(run);
+  std::map<int64_t, TrialRecord> trials;
+  for (const TrialRecord& trial : store.trials(run.id)) trials[trial.id] = trial;
+  for (const auto& [id, plan] : plans)
+    if (!trials.contains(id))
+      if (auto trial = store.trial(id)) trials[id] = std::move(*trial);
+  if (trials.empty()) return {};
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [id, trial] : trials) {
+    const nlohmann::json outcome = nlohmann::json::parse(trial.outcome, nullptr, false);
+    const double peak = outcome.is_object() && outcome.contains("memory")
+                            ? outcome["memory"].value("peak_bytes", 0.0)
+                            : 0.0;
+    const auto plan = plans.find(id);
+    rows.push_back(
+        {std::to_string(id),
+         plan != plans.end() ? known_seconds(plan->second, "predicted_seconds") : "-",
+         known_seconds(outcome, "step_seconds"), peak > 0 ? engine::format_bytes(peak) : "-",
+         trial.status.empty() ? "unfinished" : trial.status, plan_of_job(trial.job), trial.reason});
+  }
+  return "\n" +
+         format_table({"TRIAL", "PREDICTED", "MEASURED", "MEMORY", "STATUS", "PLAN", "REASON"},
+                      rows, output_width() + 60);
+}
+
+OrderedJson trials_json(const Store& store, const RunRecord& run) {
+  OrderedJson list = OrderedJson::array();
+  for (const TrialRecord& trial : store.trials(run.id))
+    list.push_back({{"id", trial.id}, {"status", trial.status}, {"reason", trial.reason}});
+  return list;
+}
+
 int run_show(const Arguments& arguments) {
   const Store store = open_store(arguments, Access::read);
   const RunRecord run = store.run(*arguments.integer("ID"));
   if (arguments.flag("--json")) {
     OrderedJson answer = {{"schema", "autotune.run/1"}};
     answer.update(summary_json(run));
-    answer["answer"] = OrderedJson::parse(run.answer);
+    answer["trials"] = trials_json(store, run);
+    answer["answer"] = run.answer.empty() ? OrderedJson() : OrderedJson::parse(run.answer);
     print_result(json_text(answer) + "\n");
     return 0;
   }
-  print_result(
-      fmt::format("run {} of {} UTC, by autotune {}\n  command  {}\n  model    {}\n  "
-                  "cluster  {} × {}\n  status   {}\n  answer   {}\n",
-                  run.id, run.created_at, run.tool_version, run.command_line, run.model,
-                  engine::format_grouped(run.gpus), run.gpu, run.status, run.title));
+  print_result(fmt::format("run {} of {} UTC, by autotune {}\n  command  {}\n  model    {}\n  "
+                           "cluster  {} × {}\n  status   {}\n  answer   {}\n",
+                           run.id, run.created_at, run.tool_version, run.command_line, run.model,
+                           engine::format_grouped(run.gpus), run.gpu, run.status, run.title) +
+               trials_table(store, run));
   return 0;
 }
 

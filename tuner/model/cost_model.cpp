@@ -16,22 +16,6 @@ using engine::Recompute;
 
 namespace {
 
-constexpr std::array<std::string_view, kStepParts> kPartNames = {"gemm",
-                                                                 "attention",
-                                                                 "elementwise",
-                                                                 "launch",
-                                                                 "tensor_communication",
-                                                                 "context_communication",
-                                                                 "recompute",
-                                                                 "embedding_and_head",
-                                                                 "pipeline_communication",
-                                                                 "micro_batch_overhead",
-                                                                 "bubble",
-                                                                 "data_communication",
-                                                                 "optimizer",
-                                                                 "step_overhead",
-                                                                 "stragglers"};
-
 double tokens_of(const Scenario& scenario, const ParallelPlan& plan) {
   return static_cast<double>(plan.mbs * scenario.workload.seq) / plan.cp;
 }
@@ -49,20 +33,6 @@ double recompute_of_chunk(const LayerCost& layer, const Recompute& recompute, in
 }
 
 }  // namespace
-
-std::string_view name_of(StepPart part) { return kPartNames[static_cast<size_t>(part)]; }
-
-double StepParts::total() const {
-  double sum = 0;
-  for (const double part : seconds) sum += part;
-  return sum;
-}
-
-engine::Interval interval_of(double value, double sigma) {
-  constexpr double kTwoSided90 = 1.6449;
-  const double factor = std::exp(kTwoSided90 * sigma);
-  return {value / factor, value * factor};
-}
 
 CostModel::CostModel(const Scenario& scenario) : scenario_(&scenario), operators_(scenario) {}
 
@@ -390,7 +360,7 @@ void CostModel::fill_outcome(const ParallelPlan& plan, engine::Outcome& outcome)
   outcome.interval_seconds = interval_of(outcome.step_seconds, scenario_->rates.residual_sigma);
   outcome.breakdown_seconds.clear();
   for (int part = 0; part < kStepParts; ++part)
-    outcome.breakdown_seconds.emplace_back(kPartNames[static_cast<size_t>(part)],
+    outcome.breakdown_seconds.emplace_back(std::string(name_of(static_cast<StepPart>(part))),
                                            parts.seconds[static_cast<size_t>(part)]);
   const double tokens = static_cast<double>(plan.gbs * work.seq);
   const double per_gpu = tokens / outcome.step_seconds / plan.world();

@@ -64,8 +64,8 @@ Fingerprint take_fingerprint(const Host& host, const std::string& worker,
       {"system", host.system},
       {"worker_hash", hash_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()})},
       {"launcher", launcher}};
-  for (const char* name :
-       {"OMP_NUM_THREADS", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "ONEDNN_MAX_CPU_ISA"})
+  for (const char* name : {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_WAIT_POLICY",
+                           "GOMP_CPU_AFFINITY", "ONEDNN_MAX_CPU_ISA"})
     if (const char* value = std::getenv(name)) json["variables"][name] = value;
   Fingerprint fingerprint;
   fingerprint.text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -165,6 +165,8 @@ std::optional<Outcome> watch(Process& process, EventReader& events, const TrialL
 }  // namespace
 
 Launcher Launcher::find(LauncherKind kind) {
+  // Threads that wait sleep: ranks share the cores with each other and with other programs.
+  setenv("OMP_WAIT_POLICY", "passive", 0);
   Launcher launcher{kind, {}};
   if (const char* named = std::getenv("AUTOTUNE_WORKER")) {
     launcher.worker = named;

@@ -31,13 +31,15 @@ bool is_far(double value, double median, double spread) {
   return std::abs(value - median) > std::max(kFarInSpreads * spread, 0.1 * median);
 }
 
-bool is_drifting(const std::vector<double>& samples, double spread) {
+// The spread is that within the halves: a drift widens that of the whole.
+bool is_drifting(const std::vector<double>& samples) {
   if (samples.size() < 8) return false;
   const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  const double first = median_of({samples.begin(), middle});
-  const double second = median_of({middle, samples.end()});
+  const std::vector<double> first(samples.begin(), middle), second(middle, samples.end());
+  const double spread = std::max(robust_spread(first), robust_spread(second));
   const double error = 1.25 * spread * std::sqrt(4.0 / static_cast<double>(samples.size()));
-  return std::abs(second - first) > std::max(3 * error, 0.05 * first);
+  return std::abs(median_of(second) - median_of(first)) >
+         std::max(3 * error, 0.05 * median_of(first));
 }
 
 }  // namespace
@@ -82,7 +84,7 @@ SampleSummary summarize_samples(const std::vector<double>& samples) {
   summary.outliers = static_cast<size_t>(std::count_if(kept.begin(), kept.end(), [&](double x) {
     return is_far(x, summary.median, summary.spread);
   }));
-  summary.drifts = is_drifting(kept, summary.spread);
+  summary.drifts = is_drifting(kept);
   std::mt19937_64 random(1);
   std::vector<double> medians;
   for (int i = 0; i < kResamples; ++i) medians.push_back(median_of_resample(kept, random));

@@ -103,6 +103,21 @@ std::optional<GridRecord> read_grid(ObjectReader& answer) {
   return grid;
 }
 
+std::optional<MeasurementRecord> read_measurement(ObjectReader& answer) {
+  if (answer.value("measurement").is_null()) return std::nullopt;
+  ObjectReader reader = answer.object("measurement");
+  MeasurementRecord measurement;
+  measurement.new_trials = reader.integer("new_trials", {}, 0);
+  measurement.spent_seconds = reader.number("spent_seconds", {}, 0.0);
+  measurement.correction = reader.number("correction", {}, 1.0);
+  for (ObjectReader& plan : reader.objects("plans"))
+    measurement.plans.push_back({plan.text("text", ""), plan.number("predicted_seconds", {}, 0.0),
+                                 plan.number("measured_seconds", {}, 0.0),
+                                 plan.integer("samples", {}, 0), plan.number("peak_bytes", {}, 0.0),
+                                 plan.text("status", ""), plan.text("reason", "")});
+  return measurement;
+}
+
 }  // namespace
 
 std::vector<std::string> read_texts(ObjectReader& reader, const std::string& key) {
@@ -145,6 +160,7 @@ const engine::Outcome* PlanRecord::outcome() const {
 }
 
 int64_t TrainAnswer::measured() const {
+  if (measurement) return static_cast<int64_t>(measurement->plans.size());
   return (best && best->measured ? 1 : 0) +
          std::count_if(runners_up.begin(), runners_up.end(), [](const RunnerUpRecord& runner_up) {
            return runner_up.record.measured.has_value();
@@ -165,6 +181,7 @@ TrainAnswer read_train_answer(const Json& json) {
   answer.speedup = reader.number("speedup_over_baseline", {}, 0.0);
   answer.days = reader.number("days_to_train", {}, 0.0);
   answer.grid = read_grid(reader);
+  answer.measurement = read_measurement(reader);
   answer.reasons = read_texts(reader, "reasons");
   answer.remedies = read_texts(reader, "remedies");
   answer.assumptions = read_texts(reader, "assumptions");

@@ -60,6 +60,24 @@ struct GridRecord {
   std::optional<PlanRecord> best;
 };
 
+// One plan that was measured, and what was predicted before.
+struct MeasuredRecord {
+  std::string text;
+  double predicted_seconds = 0;
+  double measured_seconds = 0;  // 0 = unknown
+  int64_t samples = 0;
+  double peak_bytes = 0;
+  std::string status;
+  std::string reason;
+};
+
+struct MeasurementRecord {
+  std::vector<MeasuredRecord> plans;
+  int64_t new_trials = 0;
+  double spent_seconds = 0;
+  double correction = 1;  // of predictions that were not measured
+};
+
 struct TrainAnswer {
   Question question;
   SearchRecord search;
@@ -71,8 +89,9 @@ struct TrainAnswer {
   double days = 0;     // to train; 0 = not known
   std::optional<GridRecord> grid;
   std::vector<std::string> reasons, remedies, assumptions;
+  std::optional<MeasurementRecord> measurement;
 
-  int64_t measured() const;  // how many of the plans were
+  int64_t measured() const;  // how many plans were
 };
 
 // Of a check, too: the same with legal plans near the one that was checked.

@@ -38,6 +38,8 @@ const engine::StageMemory& fullest_stage(const engine::Outcome& outcome);
 
 // Where the step goes: the parts of more than 0.3 %, the others in one sum.
 Section step_section(const engine::Outcome& outcome);
+// Predicted beside measured step times.
+Section measurement_section(const MeasurementRecord& measurement);
 // Memory by use of the stages, of at most `most_stages`: the first, second, middle, last and
 // fullest.
 Section memory_section(const engine::Outcome& outcome, size_t most_stages);

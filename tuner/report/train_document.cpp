@@ -267,6 +267,7 @@ Document document_of(const TrainAnswer& answer) {
     document.add(best_section(answer));
     document.add(bullets("Why", answer.reasons));
     document.add(runners_up_section(answer));
+    if (answer.measurement) document.add(measurement_section(*answer.measurement));
     document.add(baseline_section(answer));
     if (const Outcome* outcome = answer.best->outcome()) {
       document.add(step_section(*outcome));

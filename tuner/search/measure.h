@@ -23,7 +23,7 @@ struct MeasureOptions {
   int64_t most_plans = 8;
   double budget_seconds = 120;
   const std::atomic<int>* stop = nullptr;
-  std::function<void(const MeasureProgress&)> progress;
+  std::function<void(const MeasureProgress&)> progress = {};
 };
 
 // The job that measures a plan of the scenario: synthetic tokens, the memory of a rank as limit.
@@ -36,7 +36,8 @@ double trial_seconds(double step_seconds);
 // fastest after the correction by what was measured so far, until none has a real chance. The
 // faster half is measured again with twice the samples, and again, so that slow plans cost little
 // (successive halving: Jamieson and Talwalkar 2016). Afterwards `plans` are ranked by measured
-// times and, where there are none, by corrected predictions; plans that failed come last.
+// times and, where there are none, by corrected predictions; plans that failed come last, and the
+// fastest of the measured ones first of all.
 MeasureAccount measure_plans(const Scenario& scenario, Profiler& profiler,
                              const MeasureOptions& options, std::vector<PlanAnswer>& plans,
                              std::optional<PlanAnswer>& baseline);

@@ -123,8 +123,8 @@ double training_days(const engine::Workload& work, double step_seconds) {
   return work.tokens / static_cast<double>(work.gbs * work.seq) * step_seconds / kSecondsOfDay;
 }
 
-std::optional<PlanAnswer> fastest_plan(const Scenario& scenario) {
-  std::vector<PlanAnswer> answers = simulate(scenario, search_plans(scenario, {}).finalists);
+std::optional<PlanAnswer> fastest_plan(const Scenario& scenario, const SearchResult& search) {
+  std::vector<PlanAnswer> answers = simulate(scenario, search.finalists);
   if (answers.empty()) return std::nullopt;
   return std::move(answers.front());
 }

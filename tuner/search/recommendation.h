@@ -103,8 +103,8 @@ using Measure =
 Recommendation recommend(const Scenario& scenario, const Restrictions& restrictions,
                          const Measure& measure = {});
 
-// The plan that recommend() picks without restrictions, and nothing else; nullopt where none fits.
-std::optional<PlanAnswer> fastest_plan(const Scenario& scenario);
+// The plan that recommend() picks of what a search found; nullopt where nothing fits.
+std::optional<PlanAnswer> fastest_plan(const Scenario& scenario, const SearchResult& search);
 
 // One plan, predicted: violations, step, memory, whether it fits.
 PlanAnswer predict_plan(const Scenario& scenario, const engine::ParallelPlan& plan);

@@ -28,8 +28,8 @@ struct SizeRequest {
   double gpu_hour_price = 0;  // of one GPU for one hour, in any currency; 0 = not told
 };
 
-// Amounts of what is asked for if all steps took the fast or the slow end of their 90 % interval;
-// 0 where nothing meets the deadline then.
+// Amounts of what is asked for if all steps took the fast or the slow end of their 90 % interval,
+// as that of the best plan; 0 where nothing meets the deadline then.
 struct SizeRange {
   double fast = 0;
   double slow = 0;

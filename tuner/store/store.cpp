@@ -121,8 +121,8 @@ RunRecord Store::run(int64_t id) const {
 }
 
 std::optional<RunRecord> Store::last_run() const {
-  Statement row = database_.prepare(
-      fmt::format("SELECT {}, answer FROM runs WHERE answer <> '' ORDER BY id DESC LIMIT 1", kRunColumns));
+  Statement row = database_.prepare(fmt::format(
+      "SELECT {}, answer FROM runs WHERE answer <> '' ORDER BY id DESC LIMIT 1", kRunColumns));
   if (!row.step()) return std::nullopt;
   return read_run(row);
 }
@@ -197,6 +197,14 @@ void Store::add_outcome(int64_t trial, const std::string& status, const std::str
       .bind(3, reason)
       .bind(4, outcome)
       .run();
+}
+
+std::optional<TrialRecord> Store::trial(int64_t id) const {
+  Statement rows = database_.prepare(fmt::format("SELECT {} WHERE t.id = ?1", kTrialColumns));
+  rows.bind(1, id);
+  std::vector<TrialRecord> found = read_trials(rows);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front());
 }
 
 std::vector<TrialRecord> Store::trials(int64_t run) const {

@@ -88,6 +88,7 @@ class Store {
   // Ends a trial; once only.
   void add_outcome(int64_t trial, const std::string& status, const std::string& reason,
                    const std::string& outcome);
+  std::optional<TrialRecord> trial(int64_t id) const;
   std::vector<TrialRecord> trials(int64_t run) const;  // in the order they began
   // Trials of an equal plan in an equal environment that have an outcome, of any run.
   std::vector<TrialRecord> finished_trials(const std::string& plan_hash,

@@ -182,16 +182,15 @@ std::vector<HostRow> host_rows(const engine::ModelSpec& small) {
   wide.layers = small.layers / 2;
   const engine::Recompute full{engine::Recompute::Mode::full, 0};
   const int64_t seq = small.positions;
-  return {row_of(small, seq, {.mbs = 8, .gbs = 8}),
-          row_of(small, seq, {.mbs = 1, .gbs = 8}),
-          row_of(small, seq / 4, {.mbs = 1, .gbs = 16}),
-          row_of(wide, seq, {.mbs = 4, .gbs = 4}),
-          row_of(small, seq, {.mbs = 8, .gbs = 8, .recompute = full}),
+  return {row_of(small, seq, {.dp = 2, .mbs = 4, .gbs = 8}),
+          row_of(small, seq, {.dp = 2, .mbs = 1, .gbs = 16}),
+          row_of(small, seq / 4, {.dp = 2, .mbs = 1, .gbs = 32}),
+          row_of(small, seq, {.dp = 2, .mbs = 4, .gbs = 8, .recompute = full}),
+          row_of(small, seq, {.dp = 2, .zero = 3, .mbs = 1, .gbs = 8}),
           row_of(small, seq, {.tp = 2, .mbs = 4, .gbs = 8}),
           row_of(small, seq, {.tp = 2, .sp = true, .mbs = 4, .gbs = 8}),
-          row_of(small, seq, {.dp = 2, .mbs = 4, .gbs = 8}),
-          row_of(small, seq, {.dp = 2, .zero = 3, .mbs = 1, .gbs = 8}),
           row_of(small, seq, {.pp = 2, .mbs = 1, .gbs = 8}),
+          row_of(wide, seq, {.dp = 2, .mbs = 4, .gbs = 8}),
           row_of(wide, seq, {.tp = 2, .mbs = 4, .gbs = 4}),
           row_of(small, seq, {.tp = 4, .mbs = 4, .gbs = 8}),
           row_of(small, seq, {.dp = 4, .zero = 1, .mbs = 2, .gbs = 8}),

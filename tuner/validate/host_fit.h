@@ -17,7 +17,7 @@ struct HostRow {
 };
 
 // Trainings that differ in what the rates tell apart: sizes of products, number of micro-batches,
-// messages on the tensor, pipeline and data axes, on 1, 2 and 4 ranks.
+// messages on the tensor, pipeline and data axes, on 2 and 4 ranks.
 std::vector<HostRow> host_rows(const engine::ModelSpec& small);
 
 struct HostFit {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/train/trainer.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/training_run.h"
 #include "tuner/model/memory_model.h"
@@ -61,6 +62,21 @@ void expect_everywhere(const ModelSpec& model, AttentionKind attention) {
 TEST(ModelEqualsMeter, ForUnfusedGpt) { expect_everywhere(tiny::gpt(), AttentionKind::unfused); }
 TEST(ModelEqualsMeter, ForFusedGpt) { expect_everywhere(tiny::gpt(), AttentionKind::flash); }
 TEST(ModelEqualsMeter, ForFusedLlama) { expect_everywhere(tiny::llama(), AttentionKind::flash); }
+
+TEST(ModelEqualsMeter, ForBf16AndLargerMicroBatches) {
+  if (!make_cpu_device(1)->multiplies(DType::bf16))
+    GTEST_SKIP() << "this processor does not multiply bf16";
+  const std::vector<ParallelPlan> plans = plan_lattice();
+  for (size_t i = 0; i < plans.size(); i += 7) {
+    Job job = test_job(i % 2 == 0 ? tiny::gpt() : tiny::llama(), plans[i]);
+    job.plan.mbs = 2;
+    job.workload.precision = Precision::bf16;
+    job.workload.attention = AttentionKind::unfused;
+    if (!training_problems(job.model, job.plan, job.workload).empty()) continue;
+    SCOPED_TRACE(describe(job.plan));
+    expect_model_equals_meter(job);
+  }
+}
 
 }  // namespace
 }  // namespace engine

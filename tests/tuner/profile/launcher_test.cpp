@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"killed", "kill -9 $$", OutcomeStatus::crashed, "signal 9"},
         Fault{"aborted", "echo 'assertion failed' >&2; kill -6 $$", OutcomeStatus::crashed,
               "assertion failed"},
-        Fault{"hung", "sleep 100", OutcomeStatus::timed_out, "no end after 1 s"},
+        Fault{"hung", "sleep 100", OutcomeStatus::timed_out, "no end after 1.00 s"},
         Fault{"deaf", "trap '' TERM; while :; do sleep 0.1; done", OutcomeStatus::timed_out,
               "no end"},
         Fault{"garbage", "head -c 300 /dev/urandom; head -c 300 /dev/zero >&2; exit 3",

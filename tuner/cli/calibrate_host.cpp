@@ -1,0 +1,160 @@
+// autotune calibrate without --from: measures this machine and writes its profile.
+#include "tuner/cli/calibrate_host.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/errors.h"
+#include "engine/base/files.h"
+#include "engine/base/json_reader.h"
+#include "engine/base/units.h"
+#include "tuner/cli/answers.h"
+#include "tuner/cli/host_cluster.h"
+#include "tuner/cli/output.h"
+#include "tuner/cli/progress.h"
+#include "tuner/cli/stop_signals.h"
+#include "tuner/model/data_files.h"
+#include "tuner/model/presets.h"
+#include "tuner/profile/profiler.h"
+#include "tuner/validate/host_fit.h"
+
+namespace tuner {
+
+using engine::ExitCode;
+using engine::Json;
+
+namespace {
+
+constexpr int64_t kTurns = 3, kSamplesATurn = 2;
+
+engine::Job job_of(const HostRow& row) {
+  engine::Job job;
+  job.model = row.model;
+  job.plan = row.plan;
+  job.workload = row.workload;
+  job.warmup_steps = 1;
+  return job;
+}
+
+// The fastest step of every row: what other programs take of the machine only adds to it. Rows are
+// measured in turns, so that a busy moment meets none of them alone. Throws Error when a trial
+// fails or a signal asks to stop.
+void measure_rows(std::vector<HostRow>& rows, Profiler& profiler) {
+  const StopSignals signals;
+  ProgressLine line;
+  TrialLimits limits;
+  limits.stop = &signals.seen();
+  for (int64_t turn = 1; turn <= kTurns; ++turn)
+    for (size_t i = 0; i < rows.size(); ++i) {
+      line.tell(fmt::format("turn {} of {}, measuring {} of {}: {}", turn, kTurns, i + 1,
+                            rows.size(), engine::describe(rows[i].plan)));
+      const Measurement found = profiler.measure(job_of(rows[i]), turn * kSamplesATurn, limits);
+      if (signals.seen() != 0)
+        throw engine::Error(
+            signals.seen() == SIGINT ? ExitCode::interrupted : ExitCode::terminated,
+            "interrupted; what was measured is stored: the same command goes on from there");
+      if (found.outcome.status != engine::OutcomeStatus::ok)
+        throw engine::Error(
+            ExitCode::environment,
+            fmt::format("the trial of {} ended as {}: {}", engine::describe(rows[i].plan),
+                        name_of(found.outcome.status), found.outcome.reason));
+      rows[i].measured = *std::min_element(found.samples.begin(), found.samples.end());
+    }
+}
+
+Json measured(double value) {
+  return {{"value", value}, {"kind", "measured"}, {"source", "autotune calibrate"}};
+}
+
+Json measured_table(const BusBandwidth& table) {
+  Json json = Json::object();
+  for (const auto& [ranks, rate] : table.by_ranks) json[std::to_string(ranks)] = measured(rate);
+  return json;
+}
+
+// The GPU file of this machine.
+Json profile_json(const HostFit& fit, const Host& host, const std::string& environment) {
+  const DeviceSpec& device = fit.cluster.device;
+  const Interconnect& links = fit.cluster.interconnect;
+  Json peaks = Json::object();
+  for (size_t i = 0; i < engine::kPrecisionNames.size(); ++i)
+    if (device.peak_flops[i] > 0)
+      peaks[std::string(engine::kPrecisionNames[i])] = measured(device.peak_flops[i]);
+  return {{"name", kHostProfile},
+          {"title", fmt::format("One core of this machine ({})", host.cpu)},
+          {"architecture", "cpu"},
+          {"fingerprint", environment},
+          {"memory_bytes", measured(host.memory_bytes / host.cores)},
+          {"memory_bytes_per_second", measured(device.memory_bytes_per_second)},
+          {"runtime_bytes", std::max(0.0, device.runtime_bytes)},
+          {"multiprocessors", measured(host.cores)},
+          {"peak_flops", std::move(peaks)},
+          {"rates", device.rates},
+          {"interconnect",
+           {{"link", links.link},
+            {"network", links.network},
+            {"gpus_per_node", links.gpus_per_node},
+            {"domain_gpus", links.domain_gpus},
+            {"all_reduce_bytes_per_second", measured_table(links.all_reduce)},
+            {"shard_bytes_per_second", measured_table(links.shard)},
+            {"p2p_bytes_per_second", measured(links.p2p_bytes_per_second)},
+            {"nic_bytes_per_second", measured(0)}}}};
+}
+
+void write_profile(const std::string& path, const Json& profile) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const std::string part = path + ".part";
+  const std::string text = profile.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  engine::FileWriter file(part);
+  file.append(text.data(), text.size());
+  file.close();
+  engine::rename_file(part, path);
+}
+
+std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
+  std::vector<std::vector<std::string>> lines;
+  double sum = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto error = [&](double predicted) { return predicted / rows[i].measured - 1; };
+    sum += std::abs(error(fit.left_out[i]));
+    lines.push_back({engine::format_seconds(rows[i].measured),
+                     fmt::format("{:+.1f} %", 100 * error(fit.predicted[i])),
+                     fmt::format("{:+.1f} %", 100 * error(fit.left_out[i])),
+                     fmt::format("{} × {}, seq {}: {}", rows[i].model.layers, rows[i].model.hidden,
+                                 rows[i].workload.seq, engine::describe(rows[i].plan))});
+  }
+  return format_table({"MEASURED", "FIT", "LEFT OUT", "TRAINING"}, lines, output_width()) +
+         fmt::format("mean error of trainings left out of the fit: {:.1f} %\n",
+                     100 * sum / static_cast<double>(rows.size()));
+}
+
+}  // namespace
+
+int calibrate_host(const Arguments& arguments) {
+  const Host host = this_host();
+  const Launcher launcher = Launcher::find(LauncherKind::local);
+  Store store(store_path(arguments));
+  Profiler profiler(store, 0, launcher, host);
+  const engine::ModelSpec small = find_model("gpt3-tiny");
+  const Stack stack = find_stack("autotune");
+  std::vector<HostRow> rows = host_rows(small);
+  measure_rows(rows, profiler);
+
+  ClusterSpec start = find_cluster("cpu", 1);
+  start.device.multiprocessors = host.cores;
+  const HostFit fit = fit_host(start, stack, rows);
+  const std::string path =
+      arguments.text("--output")
+          .value_or(fmt::format("{}/profiles/gpus/{}.json", user_data_folder(), kHostProfile));
+  write_profile(path, profile_json(fit, host, profiler.environment()));
+  print_result(account(rows, fit) + fmt::format("Written to {}\n", path));
+  return static_cast<int>(ExitCode::found);
+}
+
+}  // namespace tuner
