@@ -107,7 +107,7 @@ TEST(ServeRecommendation, AnImpossibleBudgetNamesTheNearestAndWhatWouldDo) {
 }
 
 // vllm 367: a model that fits one GPU serves more from replicas than from tensor parallelism.
-TEST(UserCases, ReplicasForThroughputTensorRanksForLatency) {
+TEST(ServeUserCases, ReplicasForThroughputTensorRanksForLatency) {
   const ServeScenario s = scenario_of("llama-2-7b", "a100-80gb", 2);
   const ServePlan best = search_serving(s, {}, {}).best.front().plan;
   EXPECT_EQ(best.tp, 1);
@@ -118,7 +118,7 @@ TEST(UserCases, ReplicasForThroughputTensorRanksForLatency) {
 }
 
 // TensorRT-LLM 1144: 13B on four GPUs at 3 requests a second; TP answers sooner than PP.
-TEST(UserCases, TensorBeatsPipelineForLatencyInANode) {
+TEST(ServeUserCases, TensorBeatsPipelineForLatencyInANode) {
   ServeScenario s = scenario_of("llama-2-13b", "a100-40gb", 4);
   s.workload.arrival = Arrival::poisson;
   s.workload.requests_per_second = 3;
@@ -133,7 +133,7 @@ TEST(UserCases, TensorBeatsPipelineForLatencyInANode) {
 }
 
 // vllm 31474: every rule at once, among them a vocabulary that the stack does not pad.
-TEST(UserCases, AVocabularyThatDoesNotDivide) {
+TEST(ServeUserCases, AVocabularyThatDoesNotDivide) {
   ServeScenario s = scenario_of("llama-3.1-70b", "h100-80gb", 6, "vllm");
   s.model.heads = 96;
   s.model.kv_heads = 12;
@@ -148,7 +148,7 @@ TEST(UserCases, AVocabularyThatDoesNotDivide) {
 }
 
 // Qwen 295: one request is longer than the KV cache that is left; the room is named.
-TEST(UserCases, TheRoomOfTheKvCacheIsNamed) {
+TEST(ServeUserCases, TheRoomOfTheKvCacheIsNamed) {
   ServeScenario s = scenario_of("llama-2-7b", "rtx-4090", 1);
   s.model.positions = 32768;
   s.workload.input = 30000;
@@ -162,7 +162,7 @@ TEST(UserCases, TheRoomOfTheKvCacheIsNamed) {
 }
 
 // TensorRT-LLM 247 and llm-d 621: activations count beside weights and KV cache.
-TEST(UserCases, ActivationsAreCounted) {
+TEST(ServeUserCases, ActivationsAreCounted) {
   ServeScenario s = scenario_of("llama-2-13b", "a100-80gb", 1, "vllm");
   const ServePrediction p = predict_serving(s, {});
   EXPECT_GT(p.memory.activation_bytes, 100e6);
