@@ -84,7 +84,8 @@ Json llama_config(const ModelSpec& m) {
 // Members of a ModelSpec that no arithmetic depends on, or that a run may choose.
 bool may_differ(const std::string& key) {
   return key == "name" || key == "origin" || key == "dropout" || key == "default_seq" ||
-         key == "default_gbs" || key == "not_modelled";
+         key == "default_gbs" || key == "not_modelled" || key == "weight_format" ||
+         key == "kv_format";
 }
 
 bool same_model(const ModelSpec& a, const ModelSpec& b) {
