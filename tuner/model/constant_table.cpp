@@ -14,28 +14,31 @@ namespace tuner {
 using engine::Json;
 
 ConstantTable::ConstantTable(const Json& json, const std::string& origin, const std::string& schema,
-                             std::span<const std::string_view> names)
+                             std::span<const ConstantName> names)
     : names_(names), text_(json.dump()), origin_(origin) {
   engine::Problems problems(origin);
   engine::ObjectReader document(json, "", problems);
   if (document.text("schema") != schema)
     document.problem("schema", fmt::format("must be \"{}\"", schema));
   engine::ObjectReader constants = document.object("constants");
-  constexpr engine::NumberRange kAny{0, 1e15};
+  constexpr engine::NumberRange kFactor{0, 1e6};
   for (size_t i = 0; i < names_.size(); ++i) {
-    engine::ObjectReader constant = constants.object(std::string(names_[i]));
+    engine::ObjectReader constant = constants.object(std::string(names_[i].name));
     sigmas_.push_back(constant.number("sigma", {0, 10}, 0.0));
     shares_.push_back(constant.text("unit", "").starts_with("share of"));
+    const engine::NumberRange range{
+        names_[i].least, shares_.back() ? std::min(1.0, names_[i].most) : names_[i].most};
     const auto add = [&](const std::string& scope, double prior, engine::ObjectReader& fitted,
                          double sigma, bool is_factor) {
-      entries_.push_back(
-          {static_cast<int>(i), scope, prior, fitted.number(scope, kAny, prior), sigma, is_factor});
+      entries_.push_back({static_cast<int>(i), scope, prior,
+                          fitted.number(scope, is_factor ? kFactor : range, prior), sigma,
+                          is_factor});
     };
     engine::ObjectReader values = constant.object("values");
     engine::ObjectReader fitted = constant.object("fitted");
     if (!values.has("default")) values.problem("default", "is missing");
     for (const std::string& scope : values.keys())
-      add(scope, values.number(scope, kAny), fitted, sigmas_.back(), false);
+      add(scope, values.number(scope, range), fitted, sigmas_.back(), false);
     engine::ObjectReader factors = constant.object("factors");
     engine::ObjectReader fitted_factors = constant.object("fitted_factors");
     for (const std::string& scope : factors.keys())
@@ -46,11 +49,12 @@ ConstantTable::ConstantTable(const Json& json, const std::string& origin, const 
 
 Json ConstantTable::to_json(const Json& fit) const {
   Json json = Json::parse(text_);
-  for (const std::string_view name : names_)
+  for (const ConstantName& constant : names_)
     for (const char* key : {"fitted", "fitted_factors"})
-      json["constants"][std::string(name)].erase(key);
+      json["constants"][std::string(constant.name)].erase(key);
   for (const ScopedRate& entry : entries_) {
-    Json& constant = json["constants"][std::string(names_[static_cast<size_t>(entry.constant)])];
+    Json& constant =
+        json["constants"][std::string(names_[static_cast<size_t>(entry.constant)].name)];
     const double given = entry.is_factor ? 1.0 : constant["values"][entry.scope].get<double>();
     if (entry.value != given)
       constant[entry.is_factor ? "fitted_factors" : "fitted"][entry.scope] = entry.value;

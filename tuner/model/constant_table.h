@@ -18,6 +18,12 @@ struct ScopedRate {
   bool is_factor = false;
 };
 
+// A constant of a table, and what its values may be; shares are at most 1 in any case.
+struct ConstantName {
+  std::string_view name;
+  double least = 0, most = 1e15;
+};
+
 // A constant is the value of its most specific scope that applies, times every factor whose scope
 // applies. The file has, by name of the constant: unit, meaning, source, sigma, values {scope:
 // number}, and where needed factors {scope: sigma}, whose prior is 1; what was fitted stands in
@@ -26,7 +32,7 @@ class ConstantTable {
  public:
   // Throws InputError when a constant is missing or bad. `names` must outlive the table.
   ConstantTable(const nlohmann::json& json, const std::string& origin, const std::string& schema,
-                std::span<const std::string_view> names);
+                std::span<const ConstantName> names);
   // The same document with the fitted values and an account of the fit.
   nlohmann::json to_json(const nlohmann::json& fit) const;
 
@@ -50,7 +56,7 @@ class ConstantTable {
   std::vector<ScopedRate> entries_;
   std::vector<double> sigmas_;
   std::vector<bool> shares_;
-  std::span<const std::string_view> names_;
+  std::span<const ConstantName> names_;
   std::string text_;  // the document as read
   std::string origin_;
 };

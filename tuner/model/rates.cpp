@@ -98,24 +98,12 @@ RatesTable RatesTable::load() {
 }
 
 RatesTable RatesTable::from_json(const Json& json, const std::string& origin) {
-  static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> list;
-    for (const Field& field : kFields) list.push_back(field.name);
+  static const std::vector<ConstantName> names = [] {
+    std::vector<ConstantName> list;
+    for (const Field& field : kFields) list.push_back({field.name, field.least, field.most});
     return list;
   }();
-  RatesTable table{json, origin, "autotune.rates/1", names};
-  engine::Problems problems(origin);
-  for (const ScopedRate& entry : table.entries()) {
-    const Field& field = kFields[entry.constant];
-    const double most = table.is_share(entry.constant) ? 1 : field.most;
-    for (const double value : {entry.prior, entry.value})
-      if (value < field.least || value > most)
-        problems.add(
-            fmt::format("constants.{}.{}", field.name, entry.scope),
-            fmt::format("must be a number from {} to {}, not {}", field.least, most, value));
-  }
-  problems.throw_if_any();
-  return table;
+  return {json, origin, "autotune.rates/1", names};
 }
 
 std::vector<size_t> RatesTable::applicable(const ClusterSpec& cluster, const Stack& stack,

@@ -48,10 +48,10 @@ constexpr Field kFields[] = {
     {"loaded_ttft_sigma", &ServeRates::loaded_ttft_sigma},
 };
 
-std::span<const std::string_view> field_names() {
-  static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> list;
-    for (const Field& field : kFields) list.push_back(field.name);
+std::span<const ConstantName> field_names() {
+  static const std::vector<ConstantName> names = [] {
+    std::vector<ConstantName> list;
+    for (const Field& field : kFields) list.push_back({field.name});
     return list;
   }();
   return names;
@@ -133,7 +133,11 @@ ServeRatesTable ServeRatesTable::load() {
 }
 
 const std::vector<std::string>& ServeRatesTable::constant_names() {
-  static const std::vector<std::string> names(field_names().begin(), field_names().end());
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Field& field : kFields) list.emplace_back(field.name);
+    return list;
+  }();
   return names;
 }
 

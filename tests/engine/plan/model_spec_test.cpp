@@ -313,7 +313,7 @@ TEST(ModelSpecJson, EveryMemberIsRead) {
     if (value.is_number_integer()) changed[key] = 2 * value.get<int64_t>() + (key != "kv_heads");
     if (value.is_number_float()) changed[key] = value.get<double>() / 2;
     if (value.is_array()) changed[key] = {"reason"};
-    if (key == "name" || key == "origin") changed[key] = "other";
+    if (key == "name" || key == "origin" || key.ends_with("_format")) changed[key] = "other";
     if (key == "heads") changed[key] = 64;
     if (key == "norm") changed[key] = "layer_norm";
     if (key == "position") changed[key] = "alibi";

@@ -134,7 +134,7 @@ TEST(ServeRates, FactorsOfStackAndReleaseMultiply) {
       "x": {"unit": "s", "sigma": 0.1, "values": {"default": 2, "hopper": 3},
             "factors": {"vllm": 0.5, "vllm@2024": 0.5},
             "fitted_factors": {"vllm": 1.5, "vllm@2024": 4}}}})");
-  static constexpr std::string_view kNames[] = {"x"};
+  static constexpr ConstantName kNames[] = {{"x"}};
   ConstantTable table(json, "test", "s", kNames);
   const auto value = [&](std::vector<std::string> scopes) {
     return table.resolved(table.applicable(scopes)).front();

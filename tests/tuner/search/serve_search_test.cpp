@@ -61,8 +61,8 @@ TEST(ServeSearch, TheFrontierOnlyRises) {
 TEST(ServeSearch, AFloorOfThroughputAsksForTheLowestLatency) {
   const ServeScenario s = scenario_of("llama-3.1-70b", "h100-80gb", 8);
   ServeBudgets low, high;
-  low.tokens_per_second = 200;
-  high.tokens_per_second = 4000;
+  low.tokens_per_second = 100;
+  high.tokens_per_second = 1500;
   const ServeCandidate quick = search_serving(s, {}, low).best.front();
   const ServeCandidate busy = search_serving(s, {}, high).best.front();
   EXPECT_TRUE(quick.meets() && busy.meets());
@@ -164,7 +164,9 @@ TEST(ServeUserCases, TheRoomOfTheKvCacheIsNamed) {
 // TensorRT-LLM 247 and llm-d 621: activations count beside weights and KV cache.
 TEST(ServeUserCases, ActivationsAreCounted) {
   ServeScenario s = scenario_of("llama-2-13b", "a100-80gb", 1, "vllm");
-  const ServePrediction p = predict_serving(s, {});
+  ServePlan plan;
+  plan.batch = 8;
+  const ServePrediction p = predict_serving(s, plan);
   EXPECT_GT(p.memory.activation_bytes, 100e6);
   EXPECT_GT(p.memory.runtime_bytes, 1e9);
 }

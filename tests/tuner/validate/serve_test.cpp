@@ -84,7 +84,7 @@ TEST(ServeValidation, OwnTableWithinItsBounds) {
 
 // A fit of runs that a known constant made finds that constant.
 TEST(ConstantsFit, FindsWhatMadeTheRuns) {
-  static constexpr std::string_view kNames[] = {"start", "rate"};
+  static constexpr ConstantName kNames[] = {{"start"}, {"rate"}};
   ConstantTable table(nlohmann::json::parse(R"({"schema": "s", "constants": {
       "start": {"unit": "s", "sigma": 1, "values": {"default": 1}},
       "rate": {"unit": "s", "sigma": 1, "values": {"default": 1}, "factors": {"fast": 1}}}})"),
