@@ -8,7 +8,6 @@
 #include "engine/base/units.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
-#include "tuner/model/data_files.h"
 #include "tuner/cli/published_tables.h"
 #include "tuner/model/data_files.h"
 #include "tuner/validate/validation.h"

@@ -21,7 +21,7 @@ struct DeviceSpec {
   int multiprocessors = 0;  // SMs; cores of a CPU
   // Dense datasheet FLOP/s by precision; 0 = the device has no such arithmetic.
   std::array<double, engine::kPrecisionNames.size()> peak_flops{};
-  double runtime_bytes = -1;           // of a rank outside the model's memory; < 0 = the stack's
+  double runtime_bytes = -1;            // of a rank outside the model's memory; < 0 = the stack's
   std::map<std::string, double> rates;  // measured on this device: before those of the rates file
   std::string fingerprint;              // hash of the environment in which it was calibrated
 

@@ -71,7 +71,7 @@ class Store {
   // Writes title, status and answer of a run that was added before it ended.
   void finish_run(int64_t id, const std::string& title, const std::string& status,
                   const std::string& answer);
-  RunRecord run(int64_t id) const;        // throws InputError when there is none
+  RunRecord run(int64_t id) const;  // throws InputError when there is none
   // The newest one with an answer.
   std::optional<RunRecord> last_run() const;
   std::vector<RunSummary> runs(const RunFilter& filter = {}) const;  // newest first

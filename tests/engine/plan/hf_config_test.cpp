@@ -15,9 +15,7 @@
 namespace engine {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
+using ::testing::HasSubstr, ::testing::IsEmpty, ::testing::Not;
 
 ModelSpec read(const std::string& text) {
   return model_spec_from_hf_config(parse_json(text, "config.json"), "config.json");
