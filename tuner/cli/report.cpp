@@ -13,8 +13,7 @@ namespace tuner {
 namespace {
 
 RunRecord find_run(const Arguments& arguments) {
-  const auto path = arguments.text("--db");
-  const Store store(path ? *path : default_store_path(), Access::read);
+  const Store store(store_path(arguments), Access::read);
   if (const auto id = arguments.integer("ID")) return store.run(*id);
   if (auto last = store.last_run()) return std::move(*last);
   throw engine::InputError(

@@ -12,6 +12,7 @@
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
 #include "engine/plan/parallel_plan.h"
+#include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
 #include "tuner/store/store.h"
 
@@ -21,8 +22,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 Store open_store(const Arguments& arguments, Access access) {
-  const auto path = arguments.text("--db");
-  return Store(path ? *path : default_store_path(), access);
+  return Store(store_path(arguments), access);
 }
 
 bool is_date(const std::string& text) {

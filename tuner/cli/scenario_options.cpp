@@ -160,37 +160,44 @@ std::vector<To> converted(const std::vector<int64_t>& values) {
 
 }  // namespace
 
+std::vector<Option> machine_options(const std::string& gpus_help, const std::string& stack_help,
+                                    const std::string& stack_default) {
+  return {{.name = "--model",
+           .kind = ValueKind::text,
+           .placeholder = "MODEL",
+           .help = "A preset, a size such as 175b, or the path of a Hugging Face config.json",
+           .required = true},
+          {.name = "--gpus",
+           .kind = ValueKind::integer,
+           .placeholder = "N",
+           .help = gpus_help,
+           .low = 1,
+           .high = kMostGpus,
+           .required = true},
+          {.name = "--gpu",
+           .kind = ValueKind::text,
+           .placeholder = "GPU",
+           .help = "A GPU, a system, or a profile of your own (FILE.json)",
+           .default_text = "a100-80gb"},
+          {.name = "--stack",
+           .kind = ValueKind::text,
+           .placeholder = "NAME",
+           .help = stack_help,
+           .default_text = stack_default},
+          {.name = "--gpus-per-node",
+           .kind = ValueKind::integer,
+           .placeholder = "N",
+           .help = "GPUs of a node",
+           .default_text = "the system's",
+           .low = 1,
+           .high = 1024}};
+}
+
 std::vector<Option> scenario_options() {
-  return {
-      {.name = "--model",
-       .kind = ValueKind::text,
-       .placeholder = "MODEL",
-       .help = "A preset, a size such as 175b, or the path of a Hugging Face config.json",
-       .required = true},
-      {.name = "--gpus",
-       .kind = ValueKind::integer,
-       .placeholder = "N",
-       .help = "Number of GPUs; all of them are used",
-       .low = 1,
-       .high = kMostGpus,
-       .required = true},
-      {.name = "--gpu",
-       .kind = ValueKind::text,
-       .placeholder = "GPU",
-       .help = "A GPU, a system, or a profile of your own (FILE.json)",
-       .default_text = "a100-80gb"},
-      {.name = "--stack",
-       .kind = ValueKind::text,
-       .placeholder = "NAME",
-       .help = "The training software",
-       .default_text = "megatron-2022 up to Ampere, megatron-core later"},
-      {.name = "--gpus-per-node",
-       .kind = ValueKind::integer,
-       .placeholder = "N",
-       .help = "GPUs of a node",
-       .default_text = "the system's",
-       .low = 1,
-       .high = 1024},
+  std::vector<Option> options =
+      machine_options("Number of GPUs; all of them are used", "The training software",
+                      "megatron-2022 up to Ampere, megatron-core later");
+  const std::vector<Option> workload = {
       {.name = "--seq",
        .kind = ValueKind::integer,
        .placeholder = "S",
@@ -223,6 +230,8 @@ std::vector<Option> scenario_options() {
        .default_text = "auto: the stack's",
        .choices = with_auto(kAttentionNames)},
   };
+  options.insert(options.end(), workload.begin(), workload.end());
+  return options;
 }
 
 std::vector<Option> restriction_options() { return options_of_plan(true); }

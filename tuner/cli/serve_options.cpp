@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/base/errors.h"
+#include "tuner/cli/scenario_options.h"
 #include "tuner/model/presets.h"
 #include "tuner/space/serve_rules.h"
 
@@ -121,36 +122,10 @@ void set_workload(const Arguments& arguments, bool batch_is_one, ServeQuestion& 
 
 std::vector<Option> serve_scenario_options() {
   std::vector<std::string> statistics(kStatisticNames.begin(), kStatisticNames.end());
-  return {
-      {.name = "--model",
-       .kind = ValueKind::text,
-       .placeholder = "MODEL",
-       .help = "A preset, a size such as 175b, or the path of a Hugging Face config.json",
-       .required = true},
-      {.name = "--gpus",
-       .kind = ValueKind::integer,
-       .placeholder = "N",
-       .help = "Number of GPUs, at most",
-       .low = 1,
-       .high = kMostGpus,
-       .required = true},
-      {.name = "--gpu",
-       .kind = ValueKind::text,
-       .placeholder = "GPU",
-       .help = "A GPU, a system, or a profile of your own (FILE.json)",
-       .default_text = "a100-80gb"},
-      {.name = "--stack",
-       .kind = ValueKind::text,
-       .placeholder = "NAME",
-       .help = "The serving software, or NAME@RELEASE for an older one",
-       .default_text = "tensorrt-llm"},
-      {.name = "--gpus-per-node",
-       .kind = ValueKind::integer,
-       .placeholder = "N",
-       .help = "GPUs of a node",
-       .default_text = "the system's",
-       .low = 1,
-       .high = 1024},
+  std::vector<Option> options =
+      machine_options("Number of GPUs, at most",
+                      "The serving software, or NAME@RELEASE for an older one", "tensorrt-llm");
+  const std::vector<Option> workload = {
       number("--input", "Tokens of a prompt", "512", kLongest),
       number("--output", "Tokens generated for it", "128", kLongest),
       number("--concurrency", "Clients that each wait for their answer (closed loop)", "",
@@ -169,8 +144,9 @@ std::vector<Option> serve_scenario_options() {
                "Generated tokens a second of all GPUs, at least; the lowest latency above it wins",
                ValueKind::count),
       positive("--gpu-hour-price", "Price of a GPU hour, for the cost of a million tokens",
-               ValueKind::number),
-  };
+               ValueKind::number)};
+  options.insert(options.end(), workload.begin(), workload.end());
+  return options;
 }
 
 std::vector<Option> serve_restriction_options() { return options_of_plan(true); }
