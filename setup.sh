@@ -5,8 +5,10 @@
 set -eu
 cd "$(dirname "$0")"
 
-needed="g++ cmake ninja-build libcli11-dev nlohmann-json3-dev libfmt-dev libsqlite3-dev libgtest-dev libgmock-dev"
+needed="g++ cmake ninja-build libcli11-dev nlohmann-json3-dev libfmt-dev libsqlite3-dev libgtest-dev libgmock-dev libyaml-cpp-dev libtomlplusplus-dev libjs-chart.js"
 useful="ccache libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin libsentencepiece-dev"
+# What only tests need: an emulated cluster and a browser. Without them their tests are skipped.
+for_tests="slurm-wlm slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge chromium"
 
 say() { printf '\n== %s\n' "$*"; }
 stop() {
@@ -103,6 +105,7 @@ build() {
 
 case "${1:-build}" in
   build | test)
+    [ "${1:-build}" = build ] || useful="$useful $for_tests"
     install_packages
     configure
     build programs
