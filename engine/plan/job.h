@@ -40,6 +40,8 @@ struct Job {
   int64_t checkpoint_interval = 0;
   std::string events_path;   // JSON lines while it runs; empty = none
   std::string outcome_path;  // the final Outcome
+
+  int ranks() const { return phantom_rank >= 0 ? 1 : plan.world(); }  // that really run
 };
 
 nlohmann::json job_to_json(const Job& job);

@@ -9,6 +9,7 @@ namespace tuner {
 namespace {
 
 constexpr double kUsableMemory = 0.9;  // the rest is the system's
+constexpr double kNetwork = 1.25e9;    // bytes/s between nodes that nobody has measured
 
 bool is_calibrated() {
   const auto names = data_file_names("profiles/gpus");
@@ -17,12 +18,15 @@ bool is_calibrated() {
 
 }  // namespace
 
-HostCluster host_cluster(const Host& host, int ranks, const std::string& environment) {
+HostCluster host_cluster(const Host& host, int ranks, const std::string& environment,
+                         int ranks_per_node) {
   HostCluster result;
   const bool calibrated = is_calibrated();
-  result.cluster = find_cluster(calibrated ? kHostProfile : "cpu", ranks);
+  const int here = ranks_per_node > 0 ? std::min(ranks, ranks_per_node) : ranks;
+  result.cluster = find_cluster(calibrated ? kHostProfile : "cpu", here);
+  result.cluster.gpus = ranks;
   DeviceSpec& device = result.cluster.device;
-  device.memory_bytes = kUsableMemory * host.memory_bytes / ranks;
+  device.memory_bytes = kUsableMemory * host.memory_bytes / here;
   device.multiprocessors = host.cores;
   if (!calibrated)
     result.remark =
@@ -32,6 +36,12 @@ HostCluster host_cluster(const Host& host, int ranks, const std::string& environ
     result.remark =
         "the profile of this machine is stale: hardware, system or worker have changed since; "
         "`autotune calibrate` measures it again";
+  if (ranks > here) {
+    Interconnect& links = result.cluster.interconnect;
+    links.gpus_per_node = links.domain_gpus = here;
+    links.nic_bytes_per_second = kNetwork;
+    links.network = "10 Gb/s, assumed";
+  }
   return result;
 }
 

@@ -17,7 +17,8 @@ struct HostCluster {
 
 // `ranks` on this host, each with its share of the memory; the calibrated profile where there is
 // one, else the general one of a CPU. `environment` is the hash of the fingerprint of now; empty =
-// unknown.
-HostCluster host_cluster(const Host& host, int ranks, const std::string& environment);
+// unknown. With `ranks_per_node` (0 = all) they are on as many equal hosts as that takes.
+HostCluster host_cluster(const Host& host, int ranks, const std::string& environment,
+                         int ranks_per_node = 0);
 
 }  // namespace tuner

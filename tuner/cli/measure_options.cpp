@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 
 #include "engine/base/errors.h"
 
@@ -22,6 +23,36 @@ std::string wrong_measure(const std::string& text) {
       std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (digits && std::stoi(text) >= 1 && std::stoi(text) <= kMostPlans) return {};
   return "must be none, auto or a number of plans from 1 to 1000";
+}
+
+LauncherKind launcher_kind_of(const Arguments& arguments) {
+  const std::string name = arguments.text("--launcher").value_or("local");
+  if (name == "slurm") return LauncherKind::slurm;
+  return name == "mpirun" ? LauncherKind::mpirun : LauncherKind::local;
+}
+
+SlurmOptions slurm_options_of(const Arguments& arguments) {
+  SlurmOptions slurm;
+  slurm.partition = arguments.text("--slurm-partition").value_or("");
+  slurm.account = arguments.text("--slurm-account").value_or("");
+  slurm.time_seconds = arguments.number("--slurm-time").value_or(0);
+  slurm.wait_seconds = arguments.number("--slurm-wait").value_or(slurm.wait_seconds);
+  std::istringstream flags(arguments.text("--slurm-flags").value_or(""));
+  for (std::string flag; flags >> flag;) slurm.flags.push_back(flag);
+  return slurm;
+}
+
+void refuse_idle_options(const Arguments& arguments, const MeasureRequest& request) {
+  if (request.most_plans == 0)
+    for (const char* name : {"--measure-budget", "--launcher", "--dry-run", "--resume"})
+      if (arguments.has(name))
+        throw engine::InputError(fmt::format(
+            "{} is about trials, but nothing is measured; add --device cpu --measure auto", name));
+  if (request.launcher != LauncherKind::slurm)
+    for (const char* name :
+         {"--slurm-partition", "--slurm-account", "--slurm-time", "--slurm-wait", "--slurm-flags"})
+      if (arguments.has(name))
+        throw engine::InputError(fmt::format("{} is about batch jobs; add --launcher slurm", name));
 }
 
 }  // namespace
@@ -47,9 +78,37 @@ std::vector<Option> measure_options() {
            .high = 1e8},
           {.name = "--launcher",
            .kind = ValueKind::text,
-           .help = "How trials are started: as threads of one process, or by mpirun",
+           .help = "How trials are started: threads of one process, mpirun, or batch jobs of Slurm",
            .default_text = "local",
-           .choices = {"local", "mpirun"}},
+           .choices = {"local", "mpirun", "slurm"}},
+          {.name = "--slurm-partition",
+           .kind = ValueKind::text,
+           .placeholder = "NAME",
+           .help = "Partition of the jobs",
+           .default_text = "Slurm's"},
+          {.name = "--slurm-account",
+           .kind = ValueKind::text,
+           .placeholder = "NAME",
+           .help = "Account of the jobs",
+           .default_text = "Slurm's"},
+          {.name = "--slurm-time",
+           .kind = ValueKind::seconds,
+           .placeholder = "TIME",
+           .help = "Time limit of a job",
+           .default_text = "the trial's deadline",
+           .low = 60,
+           .high = 1e7},
+          {.name = "--slurm-wait",
+           .kind = ValueKind::seconds,
+           .placeholder = "TIME",
+           .help = "How long a job may wait in the queue before it is cancelled",
+           .default_text = "1h",
+           .low = 1,
+           .high = 1e7},
+          {.name = "--slurm-flags",
+           .kind = ValueKind::text,
+           .placeholder = "FLAGS",
+           .help = "More flags of sbatch: --slurm-flags='--qos=debug --exclusive'"},
           {.name = "--dry-run",
            .help = "Print the trials, their commands and what they would cost; run nothing"},
           {.name = "--resume",
@@ -68,16 +127,12 @@ MeasureRequest measure_request_of(const Arguments& arguments) {
       arguments.text("--measure").value_or(request.this_host ? "auto" : "none");
   if (measure != "none") request.most_plans = measure == "auto" ? kAutomatic : std::stoi(measure);
   request.budget_seconds = arguments.number("--measure-budget").value_or(kDefaultBudget);
-  if (arguments.text("--launcher").value_or("local") == "mpirun")
-    request.launcher = LauncherKind::mpirun;
+  request.launcher = launcher_kind_of(arguments);
+  request.slurm = slurm_options_of(arguments);
   request.dry_run = arguments.flag("--dry-run");
   if (request.most_plans > 0 && !device)
     throw engine::InputError("--measure needs a --device to run the trials on: --device cpu");
-  if (request.most_plans == 0)
-    for (const char* name : {"--measure-budget", "--launcher", "--dry-run", "--resume"})
-      if (arguments.has(name))
-        throw engine::InputError(fmt::format(
-            "{} is about trials, but nothing is measured; add --device cpu --measure auto", name));
+  refuse_idle_options(arguments, request);
   return request;
 }
 

@@ -9,7 +9,7 @@
 
 namespace tuner {
 
-// --device --measure --measure-budget --launcher --dry-run --resume
+// --device --measure --measure-budget --launcher --slurm-… --dry-run --resume
 std::vector<Option> measure_options();
 
 struct MeasureRequest {
@@ -17,6 +17,7 @@ struct MeasureRequest {
   int64_t most_plans = 0;  // 0 = nothing is measured
   double budget_seconds = 0;
   LauncherKind launcher = LauncherKind::local;
+  SlurmOptions slurm;
   bool dry_run = false;
 };
 

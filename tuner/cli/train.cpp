@@ -70,7 +70,8 @@ Ending ending_of(const Recommendation& r, int stopped_by) {
   const auto lost = [](const PlanMeasurement& one) {
     const engine::OutcomeStatus status = one.outcome.status;
     return status == engine::OutcomeStatus::crashed || status == engine::OutcomeStatus::timed_out ||
-           status == engine::OutcomeStatus::rejected;
+           status == engine::OutcomeStatus::rejected ||
+           (status == engine::OutcomeStatus::interrupted && one.outcome.samples_seconds.empty());
   };
   const auto& plans = r.measurement->plans;
   if (std::any_of(plans.begin(), plans.end(), lost)) return {ExitCode::partial, "partly measured"};
@@ -157,11 +158,16 @@ int run_train(const Arguments& arguments) {
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
   if (request.most_plans > 0) launcher = Launcher::find(request.launcher);
+  const bool slurm = request.launcher == LauncherKind::slurm;
+  const auto ranks_per_node = static_cast<int>(arguments.integer("--gpus-per-node").value_or(0));
+  if (slurm) launcher->slurm = request.slurm;
+  if (slurm && ranks_per_node > 0) launcher->slurm.ranks_per_node = ranks_per_node;
   const Host host = this_host();
   std::optional<HostCluster> cluster;
   if (request.this_host)
     cluster = host_cluster(host, static_cast<int>(*arguments.integer("--gpus")),
-                           launcher ? environment_of(host, *launcher).hash : "");
+                           launcher ? environment_of(host, *launcher).hash : "",
+                           slurm ? launcher->slurm.ranks_per_node : 0);
   ScenarioAnswer asked =
       cluster ? scenario_of(arguments, cluster->cluster) : scenario_of(arguments);
   const Restrictions restrictions = restrictions_of(arguments);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -23,6 +24,7 @@
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/units.h"
+#include "tuner/profile/execution.h"
 #include "tuner/profile/process.h"
 
 namespace tuner {
@@ -36,6 +38,10 @@ namespace {
 
 constexpr double kGraceSeconds = 2;  // a worker that is asked to end finishes its step
 constexpr auto kLook = std::chrono::milliseconds(20);
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 bool is_program(const std::string& path) {
   std::error_code error;
@@ -54,21 +60,6 @@ void write_text(const std::string& path, const std::string& text) {
   engine::FileWriter file(path);
   file.append(text.data(), text.size());
   file.close();
-}
-
-// The last lines of a file, as one; empty when there are none.
-std::string last_lines(const std::string& path) {
-  constexpr size_t kMost = 400;
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream all;
-  all << file.rdbuf();
-  std::string text = all.str();
-  if (text.size() > kMost) text.erase(0, text.size() - kMost);
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  const size_t first = text.find_first_not_of(' ');
-  if (first == std::string::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
 // Follows the events of a running worker.
@@ -122,16 +113,45 @@ std::optional<Outcome> read_outcome(const std::string& path, std::string& proble
   return std::nullopt;
 }
 
-Outcome crashed(const Process& process, const std::string& problem, const std::string& folder) {
-  std::string reason =
-      process.signal() != 0
-          ? fmt::format("signal {} ({}) ended the worker{}", process.signal(),
-                        strsignal(process.signal()),
-                        process.signal() == SIGKILL ? ", perhaps for want of memory" : "")
-          : fmt::format("the worker ended with code {}: {}", process.exit_code(), problem);
-  if (const std::string said = last_lines(folder + "/stderr"); !said.empty())
-    reason += "; it said: " + said;
-  return failed(OutcomeStatus::crashed, reason + "; see " + folder);
+// A process of this machine: the worker itself, or mpirun.
+class LocalExecution final : public Execution {
+ public:
+  LocalExecution(const std::vector<std::string>& words, const std::string& folder)
+      : program_(words[0]),
+        folder_(folder),
+        process_(words, folder + "/stdout", folder + "/stderr") {}
+
+  bool has_ended() override { return process_.has_ended(); }
+  void end(double grace_seconds) override { process_.end(grace_seconds); }
+
+  std::optional<Failure> failure() const override {
+    if (process_.start_error().empty()) return std::nullopt;
+    return Failure{OutcomeStatus::rejected,
+                   fmt::format("'{}' cannot be started: {}", program_, process_.start_error()),
+                   false};
+  }
+
+  Failure without_outcome(const std::string& problem) const override {
+    const int signal = process_.signal();
+    std::string reason =
+        signal != 0
+            ? fmt::format("signal {} ({}) ended the worker{}", signal, strsignal(signal),
+                          signal == SIGKILL ? ", perhaps for want of memory" : "")
+            : fmt::format("the worker ended with code {}: {}", process_.exit_code(), problem);
+    if (const std::string said = last_words(folder_ + "/stderr"); !said.empty())
+      reason += "; it said: " + said;
+    return {OutcomeStatus::crashed, reason + "; see " + folder_, signal != 0};
+  }
+
+ private:
+  std::string program_, folder_;
+  Process process_;
+};
+
+std::unique_ptr<Execution> start(const Launcher& launcher, const std::vector<std::string>& words,
+                                 const std::string& folder) {
+  if (launcher.kind == LauncherKind::slurm) return start_slurm(launcher.slurm, words, folder);
+  return std::make_unique<LocalExecution>(words, folder);
 }
 
 // One slow step may be another program's doing.
@@ -141,14 +161,14 @@ bool is_hopeless(const std::vector<double>& samples, double limit) {
 }
 
 // Watches a running trial until it ends by itself (nothing) or has to be ended (how).
-std::optional<Outcome> watch(Process& process, EventReader& events, const TrialLimits& limits,
-                             bool& gave_up) {
-  const auto start = std::chrono::steady_clock::now();
-  while (!process.has_ended()) {
+std::optional<Outcome> watch(Execution& execution, EventReader& events, const TrialLimits& limits,
+                             TrialEnd& end) {
+  auto start = std::chrono::steady_clock::now();
+  while (!execution.has_ended()) {
     if (limits.stop != nullptr && *limits.stop != 0)
       return failed(OutcomeStatus::interrupted, "asked to stop");
-    const double passed =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (execution.is_waiting()) start = std::chrono::steady_clock::now();
+    const double passed = end.wall_seconds = seconds_since(start);
     if (passed > limits.budget_seconds)
       return failed(OutcomeStatus::interrupted, "the measuring budget ended");
     if (passed > limits.deadline_seconds)
@@ -158,22 +178,49 @@ std::optional<Outcome> watch(Process& process, EventReader& events, const TrialL
                       engine::format_seconds(limits.deadline_seconds), events.samples().size()));
     events.read();
     if (is_hopeless(events.samples(), limits.hopeless_seconds)) {
-      gave_up = true;
+      end.gave_up = true;
       return failed(OutcomeStatus::interrupted,
                     fmt::format("stopped: a step took {}, far more than the best plan's",
                                 engine::format_seconds(events.samples().back())));
     }
     std::this_thread::sleep_for(kLook);
   }
+  end.wall_seconds = seconds_since(start);
   return std::nullopt;
+}
+
+// What became of a trial that ended by itself.
+Outcome settle(const Execution& execution, const std::string& outcome_path, TrialEnd& end) {
+  std::string problem;
+  std::optional<Outcome> outcome = read_outcome(outcome_path, problem);
+  if (outcome && outcome->status == OutcomeStatus::ok) return std::move(*outcome);
+  std::optional<Failure> failure = execution.failure();
+  if (!failure && outcome) return std::move(*outcome);
+  if (!failure) failure = execution.without_outcome(problem);
+  end.by_chance = failure->by_chance;
+  return failed(failure->status, std::move(failure->reason));
 }
 
 }  // namespace
 
+std::string last_words(const std::string& path) {
+  constexpr size_t kMost = 400;
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream all;
+  all << file.rdbuf();
+  std::string text = all.str();
+  if (text.size() > kMost) text.erase(0, text.size() - kMost);
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  const size_t first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
 Launcher Launcher::find(LauncherKind kind) {
   // Threads that wait sleep: ranks share the cores with each other and with other programs.
   setenv("OMP_WAIT_POLICY", "passive", 0);
-  Launcher launcher{kind, {}};
+  Launcher launcher{kind, {}, {}};
   if (const char* named = std::getenv("AUTOTUNE_WORKER")) {
     launcher.worker = named;
   } else {
@@ -189,11 +236,28 @@ Launcher Launcher::find(LauncherKind kind) {
   if (kind == LauncherKind::mpirun && !is_in_path("mpirun"))
     throw engine::Error(engine::ExitCode::environment,
                         "mpirun is not in PATH; install Open MPI, or use --launcher local");
+  for (const char* command : {"sbatch", "scontrol", "scancel"})
+    if (kind == LauncherKind::slurm && !is_in_path(command))
+      throw engine::Error(
+          engine::ExitCode::environment,
+          fmt::format("{} is not in PATH; run autotune where jobs are submitted to Slurm, or use "
+                      "--launcher local",
+                      command));
   return launcher;
 }
 
-std::vector<std::string> Launcher::command(int ranks, const std::string& job_path) const {
+std::string Launcher::description() const {
+  if (kind == LauncherKind::local) return "local";
+  if (kind == LauncherKind::mpirun) return "mpirun";
+  return fmt::format("slurm partition '{}' {} a node {}", slurm.partition, slurm.ranks_per_node,
+                     fmt::join(slurm.flags, " "));
+}
+
+std::vector<std::string> Launcher::command(int ranks, const std::string& job_path,
+                                           double deadline_seconds) const {
   if (kind == LauncherKind::local) return {worker, job_path};
+  if (kind == LauncherKind::slurm)
+    return sbatch_command(slurm, ranks, worker, job_path, deadline_seconds);
   std::vector<std::string> words = {"mpirun",          "-n",        std::to_string(ranks),
                                     "--oversubscribe", "--bind-to", "none"};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
@@ -208,30 +272,19 @@ TrialEnd run_trial(const Launcher& launcher, engine::Job job, const std::string&
   job.outcome_path = folder + "/outcome.json";
   const std::string job_path = folder + "/job.json";
   write_text(job_path, engine::job_to_json(job).dump(2) + "\n");
-  const std::vector<std::string> words = launcher.command(job.plan.world(), job_path);
+  const std::vector<std::string> words =
+      launcher.command(job.ranks(), job_path, limits.deadline_seconds);
   write_text(folder + "/command", fmt::format("{}\n", fmt::join(words, " ")));
 
   TrialEnd end;
-  const auto start = std::chrono::steady_clock::now();
-  Process process(words, folder + "/stdout", folder + "/stderr");
+  const std::unique_ptr<Execution> execution = start(launcher, words, folder);
   EventReader events(job.events_path, job.warmup_steps);
-  if (!process.start_error().empty()) {
-    end.outcome = failed(OutcomeStatus::rejected, fmt::format("'{}' cannot be started: {}",
-                                                              words[0], process.start_error()));
-  } else if (auto stopped = watch(process, events, limits, end.gave_up)) {
-    process.end(kGraceSeconds);
+  if (auto stopped = watch(*execution, events, limits, end)) {
+    execution->end(kGraceSeconds);
     end.outcome = std::move(*stopped);
   } else {
-    std::string problem;
-    if (auto outcome = read_outcome(job.outcome_path, problem)) {
-      end.outcome = std::move(*outcome);
-    } else {
-      end.outcome = crashed(process, problem, folder);
-      end.died_by_signal = process.signal() != 0;
-    }
+    end.outcome = settle(*execution, job.outcome_path, end);
   }
-  end.wall_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   events.read();
   end.samples =
       end.outcome.samples_seconds.empty() ? events.samples() : end.outcome.samples_seconds;

@@ -7,26 +7,32 @@
 
 #include "engine/plan/job.h"
 #include "engine/plan/outcome.h"
+#include "tuner/profile/slurm.h"
 
 namespace tuner {
 
 enum class LauncherKind : uint8_t {
   local,   // one process; its ranks are threads
   mpirun,  // a process a rank, on this machine
+  slurm,   // a batch job; a process a rank, on nodes that share the folder of trials
 };
 
 struct Launcher {
   LauncherKind kind = LauncherKind::local;
   std::string worker;  // path of autotune-worker
+  SlurmOptions slurm = {};
 
   // The worker beside this program, or the one that AUTOTUNE_WORKER names. Throws Error
-  // (environment) when it or mpirun cannot be run.
+  // (environment) when it, mpirun or the commands of Slurm cannot be run.
   static Launcher find(LauncherKind kind);
-  std::vector<std::string> command(int ranks, const std::string& job_path) const;
+  std::vector<std::string> command(int ranks, const std::string& job_path,
+                                   double deadline_seconds = 600) const;
+  // As it stands in the environment of trials.
+  std::string description() const;
 };
 
 struct TrialLimits {
-  double deadline_seconds = 600;
+  double deadline_seconds = 600;  // of running, not of waiting in a queue
   // The budget of all trials: what is cut off by it is interrupted, not timed out.
   double budget_seconds = 1e9;
   // Set by a signal: the trial is ended at once, as interrupted.
@@ -38,15 +44,15 @@ struct TrialLimits {
 struct TrialEnd {
   engine::Outcome outcome;      // always with a status, and a reason unless ok
   std::vector<double> samples;  // seconds of the steps behind job.warmup_steps, also of a failure
-  double wall_seconds = 0;      // from start to end
-  bool died_by_signal = false;  // of nobody's asking
+  double wall_seconds = 0;      // from start to end, without waiting in a queue
+  bool by_chance = false;       // a repetition may well succeed
   bool gave_up = false;         // hopeless_seconds
 };
 
 // Runs the job in `folder`, which exists: job.json, command, events.jsonl, outcome.json, stdout and
-// stderr lie there afterwards. When this returns, no process of the group is left; should this
-// program be killed, the system kills the worker. Everything that goes wrong inside is an Outcome;
-// throws Error (storage) when the folder cannot be written.
+// stderr lie there afterwards. When this returns, no process of the group is left (or its batch job
+// is cancelled); should this program be killed, the worker ends, too. Everything that goes wrong
+// inside is an Outcome; throws Error (storage) when the folder cannot be written.
 TrialEnd run_trial(const Launcher& launcher, engine::Job job, const std::string& folder,
                    const TrialLimits& limits);
 

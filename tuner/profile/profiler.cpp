@@ -84,8 +84,7 @@ std::string hash_of(const engine::Job& job) {
 }
 
 Fingerprint environment_of(const Host& host, const Launcher& launcher) {
-  return take_fingerprint(host, launcher.worker,
-                          launcher.kind == LauncherKind::local ? "local" : "mpirun");
+  return take_fingerprint(host, launcher.worker, launcher.description());
 }
 
 std::string trials_folder() {
@@ -159,7 +158,7 @@ Measurement Profiler::measure(engine::Job job, int64_t samples, const TrialLimit
 
   job.steps = job.warmup_steps + std::max<int64_t>(1, samples - known);
   TrialEnd end = run_once(job, hash, limits, measurement);
-  if (end.died_by_signal) end = run_once(job, hash, limits, measurement);
+  if (end.by_chance) end = run_once(job, hash, limits, measurement);
   add(measurement, end.outcome);
   summarize(measurement);
   return measurement;

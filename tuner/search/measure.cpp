@@ -161,8 +161,9 @@ class Measuring {
     account_.spent_seconds += result.spent_seconds;
     if (options_.stop != nullptr && *options_.stop != 0) account_.interrupted = true;
     if (account_.spent_seconds >= options_.budget_seconds) account_.budget_ended = true;
-    // A trial cut off before its first step says nothing.
-    if (result.samples.empty() && result.outcome.status == OutcomeStatus::interrupted) return;
+    // A trial that we cut off before its first step says nothing.
+    if (over() && result.samples.empty() && result.outcome.status == OutcomeStatus::interrupted)
+      return;
     if (!item.tried) order_.push_back(&item);
     item.tried = true;
     const int before = item.measurement.new_trials;

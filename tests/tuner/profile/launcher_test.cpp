@@ -36,7 +36,7 @@ TEST_P(Faults, IsAnOutcomeWithItsReason) {
   EXPECT_EQ(name_of(end.outcome.status), name_of(GetParam().status));
   EXPECT_THAT(end.outcome.reason, HasSubstr(GetParam().reason));
   EXPECT_TRUE(end.outcome.measured);
-  EXPECT_EQ(end.died_by_signal, GetParam().name == "killed" || GetParam().name == "aborted");
+  EXPECT_EQ(end.by_chance, GetParam().name == "killed" || GetParam().name == "aborted");
 }
 
 INSTANTIATE_TEST_SUITE_P(
