@@ -37,7 +37,7 @@ LayerContext::LayerContext(Device& device, World& world, const LayerOptions& opt
 
 kernels::Dropout LayerContext::residual_dropout(kernels::Purpose purpose, const MicroBatch& batch,
                                                 int64_t layer) const {
-  if (!model().dropout) return {};
+  if (!model().dropout || !dropout_) return {};
   kernels::Dropout dropout;
   dropout.probability = static_cast<float>(kDropoutProbability);
   dropout.stream = kernels::make_stream(options_.seed, purpose, static_cast<uint64_t>(batch.step),

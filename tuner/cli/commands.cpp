@@ -18,6 +18,7 @@ const std::vector<Command>& all_commands() {
         validate_infer_command(),  //
         calibrate_command(),       //
         run_tokenize_command(),    //
+        run_train_command(),       //
         models_command(),          //
         gpus_command(),            //
         explain_command(),         //
