@@ -102,6 +102,44 @@ void BasicKernels<Launcher>::attention_backward(ConstView query, ConstView key, 
 }
 
 template <class Launcher>
+void BasicKernels<Launcher>::paged_attention(ConstView query, ConstView key, ConstView value,
+                                             ConstView tables, ConstView sequences,
+                                             ConstView visible, View out, const PagedShape& s) {
+  with_type("paged_attention", query.type, [&]<class T>() {
+    const DType type = dtype_of<T>();
+    Require("paged_attention")
+        .that(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "kv_heads must divide heads")
+        .that(s.head_dim > 0 && s.head_dim <= AttentionForward<T>::kMaxHeadDim,
+              "head_dim must be 1 to 1024")
+        .that(s.page_tokens > 0 && s.page_tokens <= PagedShape::kMaxPageTokens,
+              "page_tokens must be 1 to 64")
+        .shape(query, type, query.rows, s.heads * s.head_dim, "query")
+        .shape(key, type, key.rows, s.kv_heads * s.head_dim, "key")
+        .shape(value, type, key.rows, s.kv_heads * s.head_dim, "value")
+        .shape(tables, DType::i32, tables.rows, tables.cols, "tables")
+        .shape(sequences, DType::i32, 1, query.rows, "sequences")
+        .shape(visible, DType::i32, 1, query.rows, "visible")
+        .shape(out, type, query.rows, query.cols, "out");
+    launch<T>(
+        query.rows * s.heads, tables.cols * s.page_tokens * s.head_dim,
+        PagedAttention<T>{s, rows_of<T>(query), rows_of<T>(key), rows_of<T>(value),
+                          rows_of<int32_t>(tables), rows_of<int32_t>(sequences),
+                          rows_of<int32_t>(visible), rows_of<T>(out)});
+  });
+}
+
+template <class Launcher>
+void BasicKernels<Launcher>::scatter_rows(ConstView src, ConstView rows, View dst) {
+  with_type("scatter_rows", src.type, [&]<class T>() {
+    Require("scatter_rows")
+        .shape(rows, DType::i32, 1, src.rows, "rows")
+        .shape(dst, dtype_of<T>(), dst.rows, src.cols, "dst");
+    launch<T>(src.rows, src.cols,
+              ScatterRows<T>{rows_of<T>(src), rows_of<int32_t>(rows), rows_of<T>(dst), src.cols});
+  });
+}
+
+template <class Launcher>
 void BasicKernels<Launcher>::permute_heads(std::string_view op, ConstView src, View dst,
                                            const HeadLayout& l, bool merge) {
   with_type(op, src.type, [&]<class T>() {

@@ -79,6 +79,10 @@ class BasicKernels : public Kernels {
   void attention_backward(ConstView query, ConstView key, ConstView value, ConstView out,
                           ConstView log_sum, ConstView grad_out, View grad_query, View grad_key,
                           View grad_value, const AttentionShape& s) override;
+  void paged_attention(ConstView query, ConstView key, ConstView value, ConstView tables,
+                       ConstView sequences, ConstView visible, View out,
+                       const PagedShape& s) override;
+  void scatter_rows(ConstView src, ConstView rows, View dst) override;
   void split_heads(ConstView src, View dst, const HeadLayout& l) override;
   void merge_heads(ConstView src, View dst, const HeadLayout& l) override;
   void rotary_table(View table, double base) override;

@@ -14,6 +14,7 @@
 #include "kernels/adam.h"
 #include "kernels/attention.h"
 #include "kernels/instruction_set.h"
+#include "kernels/paged_attention.h"
 #include "kernels/random.h"
 #include "kernels/sampling.h"
 #include "kernels/view.h"
@@ -80,6 +81,13 @@ class Kernels {
   virtual void attention_backward(ConstView query, ConstView key, ConstView value, ConstView out,
                                   ConstView log_sum, ConstView grad_out, View grad_query,
                                   View grad_key, View grad_value, const AttentionShape& shape) = 0;
+  // Attention of tokens T[tokens, heads · head_dim] over a cache in pages (paged_attention.h).
+  // tables i32[sequences, most pages]; sequences and visible i32[1, tokens]. head_dim ≤ 1024.
+  virtual void paged_attention(ConstView query, ConstView key, ConstView value, ConstView tables,
+                               ConstView sequences, ConstView visible, View out,
+                               const PagedShape& shape) = 0;
+  // dst[rows[i]] = src[i] with rows i32[1, src.rows], distinct.
+  virtual void scatter_rows(ConstView src, ConstView rows, View dst) = 0;
   // [sequences · tokens, heads · head_dim] → [sequences · heads · tokens, head_dim] and back.
   virtual void split_heads(ConstView src, View dst, const HeadLayout& layout) = 0;
   virtual void merge_heads(ConstView src, View dst, const HeadLayout& layout) = 0;

@@ -17,6 +17,9 @@ void Attention::core_forward(LayerContext& context, const MicroBatch& batch, Sav
                              MemoryUse use) const {
   const int64_t seq = context.options().seq, sequences = context.options().sequences;
   const View qkv = saved.qkv;
+  if (batch.cache != nullptr)
+    return batch.cache->attend(context, layer_, query_of(qkv), key_of(qkv), value_of(qkv),
+                               saved.out, shape(context, batch));
   if (fused_) {
     saved.log_sum =
         Tensor(context.device(), {sequences * heads_.count, seq}, context.arithmetic(), use);

@@ -44,7 +44,8 @@ class Branch {
       context.kernels().dropout(grad, dropped, dropout);
     }
     const Tensor& grad_sum = dropout.active() ? dropped : grad;
-    if (bias_ != nullptr) context.kernels().column_sum(grad_sum, bias_->gradient);
+    if (bias_ != nullptr && !bias_->is_frozen())
+      context.kernels().column_sum(grad_sum, bias_->gradient);
     Tensor partial = inner_.backward(context, gather_tokens(context, grad_sum),
                                      gather_tokens(context, saved.norm.output), batch, saved.inner);
     dropped.reset();

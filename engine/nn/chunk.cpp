@@ -61,6 +61,16 @@ Tensor Chunk::forward(LayerContext& context, ParameterAccess& access, Tensor inp
   return {};
 }
 
+Tensor Chunk::infer(LayerContext& context, Tensor input, ConstView ids,
+                    const MicroBatch& batch) const {
+  if (embedding_) input = embedding_->forward(context, ids, batch, MemoryUse::activation);
+  for (const Block& block : blocks_) {
+    Block::Saved dropped;
+    input = block.forward(context, std::move(input), batch, dropped, MemoryUse::activation);
+  }
+  return input;
+}
+
 Tensor Chunk::backward(LayerContext& context, ParameterAccess& access, Tensor grad, double factor,
                        const MicroBatch& batch, Saved saved) const {
   if (head_) {

@@ -50,6 +50,10 @@ class Chunk {
   // loss f64[1, 1].
   Tensor forward(LayerContext& context, ParameterAccess& access, Tensor input, const int32_t* ids,
                  const int32_t* targets, View loss, const MicroBatch& batch, Saved& saved) const;
+  // The same up to the head and without what a backward pass needs: input or ids i32[1, tokens] →
+  // T[tokens, hidden].
+  Tensor infer(LayerContext& context, Tensor input, ConstView ids, const MicroBatch& batch) const;
+  const Head& head() const { return *head_; }
   // grad T[local_tokens, hidden], or empty with the head, whose loss counts `factor` times. Returns
   // the gradient of the input, or nothing with the embedding.
   Tensor backward(LayerContext& context, ParameterAccess& access, Tensor grad, double factor,

@@ -28,6 +28,9 @@ Tensor Embedding::forward(LayerContext& context, ConstView ids, const MicroBatch
   Tensor partial =
       context.matrix(context.tokens(), context.model().hidden, use_of_partials(context, out_use));
   context.kernels().embedding_forward(table_->weight, table_->global_row, ids, partial, false);
+  const VirtualTokens* extra = batch.virtual_tokens;
+  if (extra != nullptr && context.tp_rank() == 0)  // once in the sum over the ranks
+    context.kernels().embedding_forward(extra->table, 0, extra->ids, partial, true);
   Tensor out = sum_partials(context, std::move(partial), out_use);
   if (positions_ != nullptr)
     context.kernels().embedding_forward(positions_->weight, first_place(context),
@@ -46,11 +49,14 @@ void Embedding::backward(LayerContext& context, const Tensor& grad, ConstView id
     context.kernels().dropout(grad, dropped, dropout);
   }
   const Tensor& grad_sum = dropout.active() ? dropped : grad;
-  if (positions_ != nullptr)
+  if (positions_ != nullptr && !positions_->is_frozen())
     context.kernels().embedding_backward(grad_sum, local_positions(context), first_place(context),
                                          positions_->gradient);
-  context.kernels().embedding_backward(gather_tokens(context, grad_sum), ids, table_->global_row,
-                                       table_->gradient);
+  const Tensor all = gather_tokens(context, grad_sum);
+  if (!table_->is_frozen())
+    context.kernels().embedding_backward(all, ids, table_->global_row, table_->gradient);
+  if (const VirtualTokens* extra = batch.virtual_tokens; extra != nullptr)
+    context.kernels().embedding_backward(all, extra->ids, 0, extra->gradient);
 }
 
 }  // namespace engine

@@ -19,6 +19,15 @@ View Head::in_vocabulary(const View& logits) const {
   return logits.columns(0, logits.cols - padding_rows(*table_));
 }
 
+Tensor Head::logits(LayerContext& context, const Tensor& input) const {
+  Norm::Saved norm;
+  norm_->forward(context, input, norm, MemoryUse::workspace);
+  Tensor logits(context.device(), {input.dim(0), table_->rows}, context.arithmetic(),
+                MemoryUse::workspace);
+  linear_.forward(context, norm.output, logits);
+  return logits;
+}
+
 void Head::forward(LayerContext& context, Tensor input, Tensor targets, View loss,
                    Saved& saved) const {
   constexpr MemoryUse kSaved = MemoryUse::activation;

@@ -25,6 +25,9 @@ class Head {
   int64_t unit() const { return unit_; }
   const Parameter* table() const { return table_; }
 
+  // input T[rows, hidden] → logits A[rows, padded vocabulary / tp], of whatever tokens.
+  Tensor logits(LayerContext& context, const Tensor& input) const;
+
   // loss f64[1, 1] = the sum over the tokens of a micro-batch; equal on all tensor ranks.
   void forward(LayerContext& context, Tensor input, Tensor targets, View loss, Saved& saved) const;
   // Gradient of `factor` · loss with respect to the input.

@@ -20,19 +20,25 @@ LayerContext::LayerContext(Device& device, World& world, const LayerOptions& opt
       world_(world),
       options_(options),
       tp_(world.tensor().size()),
-      tp_rank_(world.tensor().rank()),
-      positions_(device, {1, tokens()}, DType::i32, MemoryUse::workspace) {
-  expect(!options.sequence_parallel || tokens() % tp_ == 0,
-         "tp divides the tokens of a micro-batch under sequence parallelism");
-  std::vector<int32_t> places(static_cast<size_t>(tokens()));
+      tp_rank_(world.tensor().rank()) {
+  std::vector<int32_t> places(static_cast<size_t>(options.sequences * options.seq));
   for (size_t i = 0; i < places.size(); ++i)
     places[i] = static_cast<int32_t>(static_cast<int64_t>(i) % options.seq);
-  device.copy_to_device(positions_.data(), places.data(), positions_.bytes());
+  place_tokens(places);
   if (model().position == PositionKind::rotary) {
     rotary_table_ =
         Tensor(device, {options.seq, rotated_dim(model())}, arithmetic(), MemoryUse::workspace);
     kernels().rotary_table(rotary_table_, model().rotary_base);
   }
+}
+
+void LayerContext::place_tokens(std::span<const int32_t> places) {
+  const auto count = static_cast<int64_t>(places.size());
+  expect(!options_.sequence_parallel || count % tp_ == 0,
+         "tp divides the tokens of a micro-batch under sequence parallelism");
+  if (positions_.empty() || positions_.elements() != count)
+    positions_ = Tensor(device_, {1, count}, DType::i32, MemoryUse::workspace);
+  device_.copy_to_device(positions_.data(), places.data(), positions_.bytes());
 }
 
 kernels::Dropout LayerContext::residual_dropout(kernels::Purpose purpose, const MicroBatch& batch,

@@ -1,6 +1,7 @@
 // LayerContext: what all layers of one rank share.
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "engine/comm/world.h"
 #include "engine/plan/model_spec.h"
@@ -14,10 +15,22 @@ constexpr int64_t kVocabMultiple = 128;
 // Of attention weights and residual branches, in models that have dropout.
 constexpr double kDropoutProbability = 0.1;
 
+class AttentionCache;
+
+// Virtual tokens: rows of a table T[n, hidden] that stand where a token has no id of the
+// vocabulary. ids i32[1, tokens] are rows of the table, negative elsewhere.
+struct VirtualTokens {
+  ConstView table;
+  ConstView ids;
+  View gradient;  // A[n, hidden], added to
+};
+
 // Which sequences of a step's global batch pass through the layers; random numbers depend on it.
 struct MicroBatch {
   int64_t step = 0;
   int64_t first_sequence = 0;
+  AttentionCache* cache = nullptr;  // serving: where keys and values of earlier tokens are
+  const VirtualTokens* virtual_tokens = nullptr;  // read by the first stage
 };
 
 struct LayerOptions {
@@ -46,7 +59,9 @@ class LayerContext {
 
   // Tokens of a micro-batch, and those whose residual stream this rank holds. They stand sequence
   // by sequence; with sequence parallelism rank r has the r-th of tp equal runs.
-  int64_t tokens() const { return options_.sequences * options_.seq; }
+  int64_t tokens() const { return positions_.elements(); }
+  // Instead of `sequences` whole sequences: tokens at these places (below seq) of any sequences.
+  void place_tokens(std::span<const int32_t> places);
   int64_t local_tokens() const { return options_.sequence_parallel ? tokens() / tp_ : tokens(); }
 
   // T[rows, columns] and A[1, count], uninitialised.
@@ -81,5 +96,15 @@ class LayerContext {
 };
 
 Payload payload_of(const View& view);  // of a contiguous view
+
+// Keys and values of the tokens that sequences have had so far, kept by whoever generates.
+class AttentionCache {
+ public:
+  virtual ~AttentionCache() = default;
+  // Adds the pass's keys and values of a layer, and sets `out` to the attention over all that each
+  // token may see. The shape gives heads, head_dim and scale.
+  virtual void attend(LayerContext& context, int64_t layer, ConstView query, ConstView key,
+                      ConstView value, View out, const kernels::AttentionShape& shape) = 0;
+};
 
 }  // namespace engine

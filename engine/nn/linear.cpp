@@ -43,6 +43,7 @@ void Linear::input_gradient(LayerContext& context, ConstView grad_y, View grad_x
 }
 
 void Linear::parameter_gradients(LayerContext& context, ConstView grad_y, ConstView x) const {
+  if (weight.is_frozen()) return;
   Matmul product;
   product.a = grad_y;
   product.b = x;

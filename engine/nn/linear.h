@@ -15,6 +15,7 @@ class JoinedParameters {
   JoinedParameters(std::initializer_list<const Parameter*> parts);
 
   explicit operator bool() const { return first_ != nullptr; }
+  bool is_frozen() const { return first_->is_frozen(); }
   View weight() const { return joined(first_->weight); }      // T[rows, columns]
   View gradient() const { return joined(first_->gradient); }  // A[rows, columns]
 
@@ -34,7 +35,7 @@ struct Linear {
   void forward(LayerContext& context, ConstView x, View y) const;
   // grad_x = grad_y · W.
   void input_gradient(LayerContext& context, ConstView grad_y, View grad_x) const;
-  // Adds to the gradients of W and b.
+  // Adds to the gradients of W and b, unless they are frozen.
   void parameter_gradients(LayerContext& context, ConstView grad_y, ConstView x) const;
 };
 

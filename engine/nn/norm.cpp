@@ -15,9 +15,10 @@ void Norm::forward(LayerContext& context, const Tensor& input, Saved& saved, Mem
 
 void Norm::backward(LayerContext& context, Tensor& grad_output, const Tensor& input,
                     const Saved& saved, ConstView residual) const {
-  context.kernels().norm_parameter_gradients(grad_output, input, saved.mean, saved.rstd,
-                                             gain_->gradient,
-                                             bias_ != nullptr ? bias_->gradient : View());
+  if (!gain_->is_frozen())
+    context.kernels().norm_parameter_gradients(grad_output, input, saved.mean, saved.rstd,
+                                               gain_->gradient,
+                                               bias_ != nullptr ? bias_->gradient : View());
   context.kernels().norm_backward(grad_output, input, gain_->weight, saved.mean, saved.rstd,
                                   residual, grad_output);
 }

@@ -50,8 +50,9 @@ struct Parameter {
   int64_t offset = 0;  // elements in front of it in the unit
 
   View weight;    // T[rows, columns]
-  View gradient;  // A[rows, columns], added to
+  View gradient;  // A[rows, columns], added to; empty = frozen
 
+  bool is_frozen() const { return gradient.empty(); }
   int64_t elements() const { return rows * columns; }
 };
 

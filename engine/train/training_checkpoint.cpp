@@ -3,15 +3,12 @@
 
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/nn/stored_slice.h"
 
 namespace engine {
 namespace {
 
 constexpr char kMaster[] = "master";
-
-TensorSlice slice_of(const Parameter& p) {
-  return {p.name, p.checkpoint_shape, p.transposed, p.first_row, p.first_column, p.rows, p.columns};
-}
 
 bool keeps_master(const Job& job) { return job.workload.precision == Precision::bf16; }
 
@@ -35,9 +32,9 @@ void load_weights(Trainer& trainer, const CheckpointReader& reader, bool from_ma
   trainer.storage().visit_weights(true, [&](ParameterUnit& unit) {
     for (const Parameter* p : unit.parameters) {
       if (from_master)
-        reader.read_state(kMaster, slice_of(*p), {0, p->elements()}, p->weight);
+        reader.read_state(kMaster, stored_slice(*p), {0, p->elements()}, p->weight);
       else
-        reader.read_weight(slice_of(*p), p->weight);
+        reader.read_weight(stored_slice(*p), p->weight);
     }
   });
   trainer.optimizer().take_weights();
@@ -60,12 +57,12 @@ std::string save_checkpoint(Trainer& trainer, const std::string& root) {
   trainer.storage().visit_weights(false, [&](ParameterUnit& unit) {
     if (!first_replica) return;
     for (const Parameter* p : unit.parameters)
-      if (p->owned) writer.write_weight(slice_of(*p), p->weight);
+      if (p->owned) writer.write_weight(stored_slice(*p), p->weight);
   });
   for (const OptimizerSlice& slice : trainer.optimizer().slices()) {
     if (!slice.parameter->owned || (job.plan.zero == 0 && !first_replica)) continue;
     for (const auto& [name, data] : states_of(job, slice))
-      writer.write_state(name, slice_of(*slice.parameter), {slice.first, slice.count}, data);
+      writer.write_state(name, stored_slice(*slice.parameter), {slice.first, slice.count}, data);
   }
   writer.close();
   world.all().barrier();
@@ -84,7 +81,7 @@ void load_checkpoint(Trainer& trainer, const std::string& folder) {
   for (const OptimizerSlice& slice : trainer.optimizer().slices())
     for (const auto& [name, data] : states_of(job, slice))
       if (name != kMaster || has_master)
-        reader.read_state(name, slice_of(*slice.parameter), {slice.first, slice.count}, data);
+        reader.read_state(name, stored_slice(*slice.parameter), {slice.first, slice.count}, data);
   trainer.continue_at(reader.training()->step);
 }
 

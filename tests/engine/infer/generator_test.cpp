@@ -1,0 +1,224 @@
+// The same text with and without a KV cache, under every plan, alone and in company.
+#include "engine/infer/generator.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/generation_run.h"
+#include "tests/support/reference_model.h"
+#include "tests/support/tiny_models.h"
+#include "tests/support/training_run.h"
+
+namespace engine {
+namespace {
+
+using Texts = std::map<int64_t, std::vector<int32_t>>;
+
+ModelSpec long_gpt() {
+  ModelSpec model = tiny::gpt();
+  model.positions = 64;
+  return model;
+}
+std::vector<ModelSpec> models() { return {long_gpt(), tiny::llama()}; }
+
+// Every token by a pass over the whole text so far: no key or value is read from a cache.
+Texts without_cache(const GeneratorOptions& options, const std::vector<Request>& requests) {
+  Texts texts;
+  for (Request request : requests) {
+    std::vector<int32_t>& text = texts[request.id];
+    while (static_cast<int64_t>(text.size()) < request.most_tokens) {
+      Request next = request;
+      next.prompt.insert(next.prompt.end(), text.begin(), text.end());
+      next.most_tokens = 1;
+      text.push_back(generate(options, {next}).tokens.at(request.id).at(0));
+    }
+  }
+  return texts;
+}
+
+std::vector<Request> greedy(std::vector<Request> requests) {
+  for (Request& request : requests) request.sampling = {};
+  return requests;
+}
+
+TEST(Generator, TheCacheChangesNothing) {
+  for (const ModelSpec& model : models()) {
+    const GeneratorOptions options = test_generation(model);
+    const auto requests = greedy(test_requests(model, 5, 12, 10));
+    EXPECT_EQ(generate(options, requests).tokens, without_cache(options, requests)) << model.name;
+  }
+}
+
+TEST(Generator, GreedyTextIsThatOfTheReferenceInDouble) {
+  for (const ModelSpec& model : models()) {
+    ParallelPlan serial;
+    serial.gbs = 8;
+    const reference::Weights weights = train(test_job(model, serial), 0).weights;
+    ModelSpec plain = model;
+    plain.dropout = false;
+    const auto requests = greedy(test_requests(model, 3, 9, 4));
+    const auto run = generate(test_generation(model), requests);
+    for (const Request& request : requests) {
+      std::vector<int32_t> text = request.prompt;
+      for (const int32_t token : run.tokens.at(request.id)) {
+        // The likeliest continuation is the one that lowers the loss of the whole text most.
+        std::vector<int32_t> targets(text.begin() + 1, text.end());
+        targets.push_back(0);
+        int32_t best = 0;
+        double least = 1e30;
+        for (int32_t id = 0; id < static_cast<int32_t>(model.vocab); ++id) {
+          targets.back() = id;
+          const double loss = reference::loss(plain, weights, text, targets);
+          if (loss < least) {
+            least = loss;
+            best = id;
+          }
+        }
+        ASSERT_EQ(token, best) << model.name;
+        text.push_back(token);
+      }
+    }
+  }
+}
+
+TEST(Generator, EveryPlanGivesTheSerialText) {
+  for (const ModelSpec& model : models()) {
+    GeneratorOptions options = test_generation(model);
+    const auto requests = test_requests(model, 7, 14, 10);
+    const Texts serial = generate(options, requests).tokens;
+    ASSERT_EQ(serial.size(), requests.size());
+    for (const int tp : {1, 2, 4})
+      for (const int pp : {1, 2, 4})
+        for (const int dp : {1, 2}) {
+          options.plan.tp = tp;
+          options.plan.pp = pp;
+          options.plan.dp = dp;
+          if (options.plan.world() > 8) continue;
+          EXPECT_EQ(generate(options, requests).tokens, serial)
+              << model.name << " " << describe(options.plan);
+        }
+  }
+}
+
+TEST(Generator, CompanyChangesNothing) {
+  for (const ModelSpec& model : models()) {
+    GeneratorOptions options = test_generation(model);
+    const auto requests = test_requests(model, 9, 14, 10);
+    Texts alone;
+    for (const Request& request : requests) alone.merge(generate(options, {request}).tokens);
+    for (const bool continuous : {true, false})
+      for (const int64_t batch : {2, 5})
+        for (const int pp : {1, 2}) {
+          options.continuous = continuous;
+          options.batch = batch;
+          options.plan.pp = pp;
+          EXPECT_EQ(generate(options, requests).tokens, alone) << continuous << batch << pp;
+        }
+  }
+}
+
+TEST(Generator, ASmallCacheOnlyMakesRequestsWait) {
+  const ModelSpec model = tiny::llama();
+  GeneratorOptions options = test_generation(model);
+  options.batch = 9;
+  const auto requests = test_requests(model, 9, 14, 10);
+  const GenerationRun wide = generate(options, requests);
+  options.kv_tokens = 28;  // the longest request and little else
+  const GenerationRun narrow = generate(options, requests);
+  EXPECT_EQ(narrow.tokens, wide.tokens);
+  EXPECT_GT(narrow.steps, wide.steps);
+}
+
+TEST(Generator, Bf16GivesTheSameTextUnderReplicasAndPipelines) {
+  if (!make_cpu_device(1)->multiplies(DType::bf16))
+    GTEST_SKIP() << "this processor does not multiply bf16";
+  GeneratorOptions options = test_generation(tiny::llama());
+  options.precision = Precision::bf16;
+  const auto requests = test_requests(options.model, 4, 10, 8);
+  const Texts serial = generate(options, requests).tokens;
+  options.plan.pp = options.plan.dp = 2;
+  EXPECT_EQ(generate(options, requests).tokens, serial);
+}
+
+TEST(Generator, EndsAtTheEndToken) {
+  GeneratorOptions options = test_generation(tiny::llama());
+  std::vector<Request> requests = greedy(test_requests(options.model, 2, 6, 12));
+  const auto free = generate(options, requests).tokens.at(0);
+  requests[0].end_token = free[1];
+  const GenerationRun run = generate(options, requests);
+  EXPECT_EQ(run.finishes.at(0), Finish::end_token);
+  EXPECT_EQ(run.tokens.at(0).back(), free[1]);
+  EXPECT_LE(run.tokens.at(0).size(), 2u);
+  EXPECT_EQ(run.finishes.at(1), Finish::length);
+}
+
+TEST(Generator, ACancelledRequestLeavesTheOthersAlone) {
+  for (const int pp : {1, 2}) {
+    GeneratorOptions options = test_generation(tiny::llama());
+    options.plan.pp = pp;
+    options.kv_tokens = 48;
+    const auto requests = test_requests(options.model, 5, 6, 10);
+    const GenerationRun whole = generate(options, requests);
+    int64_t cancelled_after = 0;
+    const GenerationRun run =
+        generate(options, requests, [&](Generator& generator, const std::vector<Progress>& all) {
+          for (const Progress& progress : all)
+            if (progress.request == 0 && ++cancelled_after == 3) generator.scheduler().cancel(0);
+          if (generator.scheduler().is_idle()) {
+            EXPECT_EQ(generator.scheduler().free_pages(), 12);
+          }
+        });
+    EXPECT_LT(run.tokens.at(0).size(), whole.tokens.at(0).size());
+    for (size_t i = 0; i < run.tokens.at(0).size(); ++i)
+      EXPECT_EQ(run.tokens.at(0)[i], whole.tokens.at(0)[i]);
+    for (int64_t id = 1; id < 5; ++id) EXPECT_EQ(run.tokens.at(id), whole.tokens.at(id));
+  }
+}
+
+TEST(Generator, CountsTheBytesOfItsCache) {
+  GeneratorOptions options = test_generation(tiny::llama());
+  options.plan.tp = 4;  // more ranks than KV heads: each holds one whole head
+  const auto requests = test_requests(options.model, 4, 10, 8);
+  for (const Meter& meter : generate(options, requests).meters)
+    EXPECT_EQ(meter.peak(MemoryUse::kv_cache),
+              2 * options.model.layers * options.batch * options.longest * 1 * 8 * 4);
+}
+
+TEST(Generator, RefusesWhatItCannotRun) {
+  GeneratorOptions options = test_generation(tiny::llama());
+  auto requests = test_requests(options.model, 1, 6, 4);
+  const auto refused = [&] {
+    try {
+      generate(options, requests);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("not refused");
+  };
+  requests[0].most_tokens = 100;
+  EXPECT_NE(refused().find("longer than the model's limit"), std::string::npos) << refused();
+  requests[0].most_tokens = 10;
+  options.kv_tokens = 8;
+  EXPECT_NE(refused().find("KV cache"), std::string::npos) << refused();
+  options.kv_tokens = 0;
+  requests[0].prompt.clear();
+  EXPECT_NE(refused().find("prompt is empty"), std::string::npos) << refused();
+  options.model = tiny::gpt();
+  EXPECT_NE(refused().find("longer than the model's 16 positions"), std::string::npos) << refused();
+  options = test_generation(tiny::llama());
+  options.plan.tp = 3;
+  EXPECT_NE(refused().find("multiple of tp 3"), std::string::npos) << refused();
+}
+
+TEST(StepBatch, ArrivesAsItWasSent) {
+  StepBatch batch;
+  batch.segments = {{int64_t{1} << 40, 2, 0, 0, true, {}, {3, 1}},
+                    {7, 1, 9, 4, false, {0.7, 40, 0.9, ~uint64_t{0}}, {2}}};
+  batch.tokens = {5, -3, 8};
+  batch.targets = {-1, 4, -1};
+  EXPECT_EQ(unpack(pack(batch)), batch);
+  EXPECT_EQ(batch.rows(), (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(pack(StepBatch()).size(), 3u);
+}
+
+}  // namespace
+}  // namespace engine
