@@ -7,8 +7,8 @@ cd "$(dirname "$0")"
 
 needed="g++ cmake ninja-build libcli11-dev nlohmann-json3-dev libfmt-dev libsqlite3-dev libgtest-dev libgmock-dev libyaml-cpp-dev libtomlplusplus-dev libjs-chart.js"
 useful="ccache libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin libsentencepiece-dev"
-# What only tests need: an emulated cluster and a browser. Without them their tests are skipped.
-for_tests="slurm-wlm slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge chromium"
+# What only tests need: an emulated cluster, a browser, JSON schemas. Without them their tests are skipped.
+for_tests="slurm-wlm slurmd slurmctld slurm-client slurm-wlm-basic-plugins munge chromium libvalijson-dev"
 
 say() { printf '\n== %s\n' "$*"; }
 stop() {

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "tests/cli/case_file.h"
+#include "tests/cli/json_schema.h"
 #include "tuner/store/store.h"
 
 namespace cli_test {
@@ -131,6 +132,7 @@ class BlackBox : public testing::Test {
     const std::string err = text_of(home_ / "stderr");
     EXPECT_EQ(status, case_.exit);
     for (const Check& check : case_.checks) verify(check, check.of_stderr ? err : out);
+    verify_schema(out);
     if (HasFailure())
       std::cerr << case_.place << "\n"
                 << case_.script << "--- stdout\n"
@@ -190,6 +192,16 @@ class BlackBox : public testing::Test {
         verify_json(check, output);
         break;
     }
+  }
+
+  // Every answer in JSON keeps its schema, whatever the case is about.
+  static void verify_schema(const std::string& output) {
+#ifdef HAS_JSON_SCHEMAS
+    const auto answer = nlohmann::json::parse(output, nullptr, false);
+    if (answer.is_object() && answer.contains("schema")) EXPECT_EQ(schema_problems(answer), "");
+#else
+    static_cast<void>(output);
+#endif
   }
 
   static void verify_json(const Check& check, const std::string& output) {
