@@ -238,6 +238,7 @@ TrialEnd run_trial(const Launcher& launcher, engine::Job job, const std::string&
       end.died_by_signal = process.signal() != 0;
     }
   }
+  if (process.start_error().empty()) end.exit_code = process.exit_code();
   end.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   events.read();
