@@ -1,7 +1,7 @@
 """PyTorch beside training_step_benchmark: one training step of the same GPT, in f32 and bf16, in turns.
 
     pip install torch
-    python benchmarks/torch_training_step.py [build/release/benchmarks/training_step_benchmark]
+    python benchmarks/torch_training_step.py [build/release/training_step_benchmark]
 
 Each turn times PyTorch and then the engine, so that a busy machine slows both; of each the best turn
 counts. bf16 is autocast with f32 weights, as PyTorch trains on CPUs; attention is its fused kernel.
@@ -93,7 +93,7 @@ def ours(program, precision):
 
 
 def main():
-    program = sys.argv[1] if len(sys.argv) > 1 else "build/release/benchmarks/training_step_benchmark"
+    program = sys.argv[1] if len(sys.argv) > 1 else "build/release/training_step_benchmark"
     for precision in ("f32", "bf16"):
         turns = [(peer(precision), ours(program, precision)) for _ in range(TURNS)]
         theirs, own = ({key: min(turn[side][key] for turn in turns) for key in ("wall", "cpu", "peak")} for side in (0, 1))

@@ -9,6 +9,7 @@
 
 #include "engine/data/batches.h"
 #include "engine/data/tokenize.h"
+#include "engine/data/tokenizer.h"
 
 namespace english {
 
