@@ -153,11 +153,12 @@ Job job_of(const Arguments& arguments, const std::string& folder, const std::ato
   return job;
 }
 
-// The engine's codes are this program's.
+// The engine's codes are this program's; what a launcher says of a killed rank is no code of ours.
 int exit_code_of(const TrialEnd& end, int stopped_by) {
   if (stopped_by == SIGINT) return static_cast<int>(ExitCode::interrupted);
   if (stopped_by != 0) return static_cast<int>(ExitCode::terminated);
-  return end.exit_code >= 0 ? end.exit_code : static_cast<int>(ExitCode::internal);
+  const bool known = end.exit_code >= 0 && end.exit_code <= static_cast<int>(ExitCode::environment);
+  return known ? end.exit_code : static_cast<int>(ExitCode::internal);
 }
 
 void print_json(const Job& job, const Story& story, const TrialEnd& end) {
