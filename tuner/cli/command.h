@@ -39,6 +39,8 @@ struct Option {
   char letter = 0;  // 'y' for -y
   // Further check of each text: returns what is wrong with it, or an empty string.
   std::string (*check)(const std::string& value) = nullptr;
+  // Names that are legal beside others, for completion.
+  std::vector<std::string> (*suggest)() = nullptr;
 
   bool takes_value() const { return kind != ValueKind::flag && kind != ValueKind::negatable; }
   bool takes_list() const { return kind == ValueKind::integers || kind == ValueKind::texts; }
@@ -59,6 +61,9 @@ class Arguments {
   const std::vector<int64_t>& integers(const std::string& name) const;   // empty when not given
   const std::vector<std::string>& texts(const std::string& name) const;  // empty when not given
 
+  // Without the values of settings: for what goes on with values of its own.
+  Arguments typed_only() const;
+
   ColorChoice color() const { return color_; }
   // What was typed, fit for a shell: "autotune train --model 175b --gpus 1024".
   const std::string& command_line() const { return command_line_; }
@@ -68,6 +73,7 @@ class Arguments {
   struct Value {
     ValueKind kind = ValueKind::flag;
     bool given = false;
+    bool configured = false;  // by a setting
     bool on = false;
     double number = 0;
     std::vector<int64_t> integers;
@@ -99,8 +105,13 @@ struct Command {
 // Options that every command understands: --help, -h, --color.
 const std::vector<Option>& common_options();
 
+// All commands, in the order of the help.
+const std::vector<Command>& all_commands();
+
 // Options that many commands share.
 Option json_option();
 Option database_option();
+// The positional ID of stored runs.
+Option run_argument(ValueKind kind, std::string help, bool required);
 
 }  // namespace tuner

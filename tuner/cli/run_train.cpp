@@ -122,7 +122,7 @@ Job job_of(const Arguments& arguments, const std::string& folder, const std::ato
   const TextSource held_out{arguments.texts("--validation"), data.tokenizer};
   const std::string train = folder + "/data/train", validation = folder + "/data/validation";
   if (arguments.flag("--resume")) {
-    Job job = changed_training_job(arguments, stored_job(folder));
+    Job job = changed_training_job(arguments.typed_only(), stored_job(folder));
     job.checkpoint_save = folder;  // it may have been moved
     if (fs::exists(train + ".idx")) job.data_prefix = train;
     if (fs::exists(validation + ".idx")) job.validation_prefix = validation;
