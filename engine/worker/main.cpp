@@ -30,6 +30,7 @@ int main(int count, char** arguments) {
   // Memory that is given back to the system costs more to get again than to keep.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, not the end
   for (const int signal : kStopSignals) std::signal(signal, ask_to_stop);
   try {
     if (count > 1 && std::string(arguments[1]) == "tokenize")

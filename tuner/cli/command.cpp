@@ -23,6 +23,13 @@ bool Arguments::has(const std::string& name) const {
   return found->second.given;
 }
 
+Arguments Arguments::typed_only() const {
+  Arguments typed = *this;
+  for (auto& [name, value] : typed.values_)
+    if (value.configured) value = {.kind = value.kind};
+  return typed;
+}
+
 bool Arguments::flag(const std::string& name) const { return value(name, {ValueKind::flag}).on; }
 
 std::optional<bool> Arguments::toggle(const std::string& name) const {

@@ -61,6 +61,9 @@ class Arguments {
   const std::vector<int64_t>& integers(const std::string& name) const;   // empty when not given
   const std::vector<std::string>& texts(const std::string& name) const;  // empty when not given
 
+  // Without the values of settings: for what goes on with values of its own.
+  Arguments typed_only() const;
+
   ColorChoice color() const { return color_; }
   // What was typed, fit for a shell: "autotune train --model 175b --gpus 1024".
   const std::string& command_line() const { return command_line_; }
@@ -70,6 +73,7 @@ class Arguments {
   struct Value {
     ValueKind kind = ValueKind::flag;
     bool given = false;
+    bool configured = false;  // by a setting
     bool on = false;
     double number = 0;
     std::vector<int64_t> integers;

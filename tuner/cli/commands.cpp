@@ -17,6 +17,7 @@ const std::vector<Command>& all_commands() {
         validate_train_command(),  //
         validate_infer_command(),  //
         calibrate_command(),       //
+        run_train_command(),       //
         run_tokenize_command(),    //
         run_train_command(),       //
         models_command(),          //

@@ -114,6 +114,7 @@ class ArgumentsBuilder {
     } else {
       apply_flag(*found, setting.value);
     }
+    arguments_.values_[found->name].configured = true;
     for (size_t i = sound; i < problems_.size(); ++i)
       problems_[i] += fmt::format(" (set by {})", setting.origin);
     if (found->name == "--color") arguments_.color_ = requested_color({"--color", setting.value});

@@ -111,13 +111,23 @@ Job stored_job(const std::string& folder) {
   return engine::job_from_json(engine::parse_json(engine::read_text_file(path), path), path);
 }
 
+// Absolute, so that a training can go on from another folder.
+std::string absolute(const std::string& path) {
+  return path.empty() ? path : fs::absolute(path).lexically_normal().string();
+}
+
 // A training that is begun, or the one in the folder.
 Job job_of(const Arguments& arguments, const std::string& folder, const std::atomic<int>& stop) {
   const TextSource data{arguments.texts("--data"), arguments.text("--tokenizer").value_or("bytes")};
   const TextSource held_out{arguments.texts("--validation"), data.tokenizer};
+  const std::string train = folder + "/data/train", validation = folder + "/data/validation";
   if (arguments.flag("--resume")) {
-    Job job = changed_training_job(arguments, stored_job(folder));
-    if (!data.files.empty()) job.data_prefix = token_files(data, folder + "/data/train", stop);
+    Job job = changed_training_job(arguments.typed_only(), stored_job(folder));
+    job.checkpoint_save = folder;  // it may have been moved
+    if (fs::exists(train + ".idx")) job.data_prefix = train;
+    if (fs::exists(validation + ".idx")) job.validation_prefix = validation;
+    if (!data.files.empty()) job.data_prefix = token_files(data, train, stop);
+    if (!held_out.files.empty()) job.validation_prefix = token_files(held_out, validation, stop);
     const int64_t made = checkpoint_in(folder);
     if (made >= job.steps)
       throw engine::InputError(fmt::format(
@@ -135,28 +145,20 @@ Job job_of(const Arguments& arguments, const std::string& folder, const std::ato
         "{} already holds a training; add --resume to go on with it, or name another --output",
         folder));
   Job job = new_training_job(arguments);
-  job.checkpoint_load = arguments.text("--from").value_or("");
+  job.checkpoint_load = absolute(arguments.text("--from").value_or(""));
   job.checkpoint_save = folder;
-  job.data_prefix = token_files(data, folder + "/data/train", stop);
+  job.data_prefix = absolute(token_files(data, train, stop));
   if (!held_out.files.empty())
-    job.validation_prefix = token_files(held_out, folder + "/data/validation", stop);
+    job.validation_prefix = absolute(token_files(held_out, validation, stop));
   return job;
 }
 
-ExitCode exit_code_of(const engine::Outcome& outcome, int stopped_by) {
-  if (stopped_by != 0) return stopped_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
-  switch (outcome.status) {
-    case OutcomeStatus::ok:
-      return ExitCode::found;
-    case OutcomeStatus::out_of_memory:
-      return ExitCode::nothing_fits;
-    case OutcomeStatus::bad_numbers:
-      return ExitCode::partial;
-    case OutcomeStatus::rejected:
-      return ExitCode::usage;
-    default:
-      return ExitCode::internal;
-  }
+// The engine's codes are this program's; what a launcher says of a killed rank is no code of ours.
+int exit_code_of(const TrialEnd& end, int stopped_by) {
+  if (stopped_by == SIGINT) return static_cast<int>(ExitCode::interrupted);
+  if (stopped_by != 0) return static_cast<int>(ExitCode::terminated);
+  const bool known = end.exit_code >= 0 && end.exit_code <= static_cast<int>(ExitCode::environment);
+  return known ? end.exit_code : static_cast<int>(ExitCode::internal);
 }
 
 void print_json(const Job& job, const Story& story, const TrialEnd& end) {
@@ -236,7 +238,7 @@ int run_train_on_engine(const Arguments& arguments) {
   else
     print_text(job, story, end);
   tell_ending(job, story, end, stopped_by);
-  return static_cast<int>(exit_code_of(end.outcome, stopped_by));
+  return exit_code_of(end, stopped_by);
 }
 
 std::vector<Option> file_options() {

@@ -29,6 +29,8 @@ class Execution {
   virtual void end(double grace_seconds) = 0;
   // Behind the end: what decides even over an Outcome that says something else than ok.
   virtual std::optional<Failure> failure() const { return std::nullopt; }
+  // Behind the end: the worker's; -1 when a signal ended it, or nobody knows.
+  virtual int exit_code() const = 0;
   // Behind the end, when there is no usable Outcome; `problem` says what is wrong with it.
   virtual Failure without_outcome(const std::string& problem) const = 0;
 };

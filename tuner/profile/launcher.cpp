@@ -137,6 +137,10 @@ class LocalExecution final : public Execution {
                    false};
   }
 
+  int exit_code() const override {
+    return process_.start_error().empty() ? process_.exit_code() : -1;
+  }
+
   Failure without_outcome(const std::string& problem) const override {
     const int signal = process_.signal();
     std::string reason =
@@ -293,6 +297,7 @@ TrialEnd run_trial(const Launcher& launcher, engine::Job job, const std::string&
   } else {
     end.outcome = settle(*execution, job.outcome_path, end);
   }
+  end.exit_code = execution->exit_code();
   events.read();
   end.samples =
       end.outcome.samples_seconds.empty() ? events.samples() : end.outcome.samples_seconds;

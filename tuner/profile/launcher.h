@@ -50,6 +50,7 @@ struct TrialEnd {
   engine::Outcome outcome;      // always with a status, and a reason unless ok
   std::vector<double> samples;  // seconds of the steps behind job.warmup_steps, also of a failure
   double wall_seconds = 0;      // from start to end, without waiting in a queue
+  int exit_code = -1;           // the worker's; -1 when a signal ended it or it did not start
   bool by_chance = false;       // a repetition may well succeed
   bool gave_up = false;         // hopeless_seconds
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -136,6 +137,12 @@ class SlurmExecution final : public Execution {
       return Failure{OutcomeStatus::out_of_memory,
                      which + "used more of the node's memory than Slurm gave it", false};
     return std::nullopt;
+  }
+
+  int exit_code() const override {
+    const size_t colon = job_.exit_code.find(':');  // "code:signal"
+    const bool by_itself = colon != std::string::npos && job_.exit_code.substr(colon) == ":0";
+    return by_itself ? std::atoi(job_.exit_code.c_str()) : -1;
   }
 
   Failure without_outcome(const std::string& problem) const override {

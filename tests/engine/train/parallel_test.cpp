@@ -1,6 +1,7 @@
 // Every plan trains like one rank.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "engine/comm/local_communicator.h"
@@ -148,6 +149,41 @@ TEST(SameBits, WhereverTheOptimizerIs) {
     const TrainingRun whole = train(job, kSteps);
     job.plan.zero = 1;
     expect_same_bits(train(job, kSteps), whole);
+  }
+}
+
+// An evaluation is the same under every plan, is no part of the training, and knows no dropout.
+TEST(Parallel, EvaluationsAreAlike) {
+  const auto run = [](const ParallelPlan& plan, bool evaluates) {
+    Job job = test_job(tiny::gpt(), plan);
+    std::vector<double> losses;
+    run_local(plan.world(), [&](Communicator& ranks) {
+      const auto device = make_cpu_device(1);
+      World world(ranks, Grid(plan));
+      SyntheticBatches batches(job.model.vocab, 1), held_out(job.model.vocab, 2);
+      Trainer trainer(*device, world, job, batches);
+      const double first = evaluates ? trainer.evaluate(held_out, 2) : 0;
+      const double again = evaluates ? trainer.evaluate(held_out, 2) : 0;
+      EXPECT_EQ(first, again);
+      const double trained = trainer.step().loss, more = trainer.step().loss;
+      if (ranks.rank() == 0) losses = {first, trained, more};
+    });
+    return losses;
+  };
+  const auto serial = run(serial_plan(), true);
+  EXPECT_EQ(run(serial_plan(), false)[2], serial[2]);
+  for (const auto& [tp, pp, vpp, dp, zero] :
+       std::vector<std::array<int, 5>>{{1, 4, 1, 2, 1}, {2, 2, 2, 1, 0}, {1, 1, 1, 4, 3}}) {
+    ParallelPlan plan = serial_plan();
+    plan.tp = tp;
+    plan.pp = pp;
+    plan.vpp = vpp;
+    plan.dp = dp;
+    plan.zero = zero;
+    plan.sp = tp > 1;
+    SCOPED_TRACE(describe(plan));
+    const auto losses = run(plan, true);
+    for (size_t i = 0; i < serial.size(); ++i) EXPECT_NEAR(losses[i], serial[i], 1e-4);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "engine/base/json_reader.h"
+#include "engine/data/tokenize.h"
 #include "engine/plan/job.h"
 #include "engine/plan/outcome.h"
 #include "tests/support/tiny_models.h"
@@ -146,6 +147,31 @@ TEST_F(Worker, StopsBehindAStepWhenAsked) {
   EXPECT_EQ(run(), ExitCode::terminated);
   EXPECT_EQ(outcome().status, OutcomeStatus::interrupted);
   EXPECT_EQ(events().size(), 3u);
+}
+
+TEST_F(Worker, TellsTheLossOfHeldOutText) {
+  TokenizeOptions text;
+  text.inputs = {(folder_ / "text").string()};
+  std::ofstream(text.inputs.front()) << std::string(2000, '!');
+  text.output = (folder_ / "held-out").string();
+  tokenize(text);
+  job_.model.vocab = 257;
+  job_.validation_prefix = text.output;
+  job_.validation_interval = 2;
+  job_.validation_batches = 1;
+  job_.steps = 5;
+  ASSERT_EQ(run(), ExitCode::found) << errors_;
+  std::vector<int64_t> steps;
+  for (const Json& line : events())
+    if (line["event"] == "validation") {
+      steps.push_back(line["step"]);
+      EXPECT_GT(line["loss"], 3);  // it is trained on tokens at random
+    }
+  EXPECT_THAT(steps, testing::ElementsAre(2, 4, 5));
+  const double with = *outcome().loss;
+  job_.validation_prefix.clear();
+  ASSERT_EQ(run(), ExitCode::found) << errors_;
+  EXPECT_EQ(*outcome().loss, with);
 }
 
 TEST_F(Worker, NamesWhatItCannotWrite) {
