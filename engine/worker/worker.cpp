@@ -91,7 +91,7 @@ class WorkerRun {
                                    job_.phantom_rank, world));
     PhantomCommunicator ranks(static_cast<int>(job_.phantom_rank), world, job_.seed);
     EventLog events(job_.events_path);
-    finish(run_rank(job_, ranks, {math_threads(world), options_.stop, &events}), events);
+    finish(run_rank(job_, ranks, {math_threads(1), options_.stop, &events}), events);
   }
 
   void run_threads() {

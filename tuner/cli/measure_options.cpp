@@ -125,13 +125,12 @@ MeasureRequest measure_request_of(const Arguments& arguments) {
   request.this_host = device.has_value() && !arguments.has("--gpu");
   const std::string measure =
       arguments.text("--measure").value_or(request.this_host ? "auto" : "none");
+  request.automatic = measure == "auto";
   if (measure != "none") request.most_plans = measure == "auto" ? kAutomatic : std::stoi(measure);
   request.budget_seconds = arguments.number("--measure-budget").value_or(kDefaultBudget);
   request.launcher = launcher_kind_of(arguments);
   request.slurm = slurm_options_of(arguments);
   request.dry_run = arguments.flag("--dry-run");
-  if (request.most_plans > 0 && !device)
-    throw engine::InputError("--measure needs a --device to run the trials on: --device cpu");
   refuse_idle_options(arguments, request);
   return request;
 }

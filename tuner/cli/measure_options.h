@@ -15,6 +15,7 @@ std::vector<Option> measure_options();
 struct MeasureRequest {
   bool this_host = false;  // this machine is the cluster
   int64_t most_plans = 0;  // 0 = nothing is measured
+  bool automatic = false;  // their number
   double budget_seconds = 0;
   LauncherKind launcher = LauncherKind::local;
   SlurmOptions slurm;

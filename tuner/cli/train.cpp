@@ -16,6 +16,7 @@
 #include "tuner/cli/progress.h"
 #include "tuner/cli/scenario_options.h"
 #include "tuner/cli/stop_signals.h"
+#include "tuner/search/confirm.h"
 #include "tuner/search/measure.h"
 #include "tuner/search/recommendation.h"
 
@@ -48,15 +49,6 @@ int predict_only(const Arguments& arguments, const ScenarioAnswer& asked,
   return static_cast<int>(r.best ? ExitCode::found : ExitCode::nothing_fits);
 }
 
-std::string progress_text(const MeasureProgress& p) {
-  std::string text = fmt::format("measuring {} of {}: {}", p.done + 1, p.total, p.now);
-  if (p.best_seconds > 0)
-    text += fmt::format("; best so far {}", engine::format_seconds(p.best_seconds));
-  if (p.failures > 0) text += fmt::format("; {} failed", p.failures);
-  return text + fmt::format("; {} of {} spent", engine::format_seconds(p.spent_seconds),
-                            engine::format_seconds(p.budget_seconds));
-}
-
 // What happened to the trials, for the status of the run and the exit code.
 struct Ending {
   ExitCode code = ExitCode::found;
@@ -86,6 +78,82 @@ void tell_ending(const Recommendation& r, const Ending& ending) {
     print_message("some trials failed; `autotune runs show` tells why\n");
   else if (r.measurement && r.measurement->budget_ended)
     print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
+}
+
+// What this machine has for single ranks of a plan.
+SliceRoom room_here(const Host& host, const MeasureRequest& request, engine::Precision precision) {
+  constexpr double kMemoryShare = 0.7;  // of what is free
+  constexpr double kArithmetic = 0.7;   // of the peak, in whole layers
+  constexpr double kFirstTouch = 1e9;   // bytes/s
+  const engine::Precision stored =
+      precision == engine::Precision::f32 ? precision : engine::Precision::bf16;
+  const DeviceSpec device = host_cluster(host, 1, "").cluster.device;
+  const double peak = std::max(device.peak(stored), device.peak(engine::Precision::f32));
+  return {kMemoryShare * available_memory_bytes(), request.budget_seconds,
+          kArithmetic * peak * host.cores, kFirstTouch};
+}
+
+// Prints the trials of single ranks. Nothing is stored.
+int show_ranks(const Slice& slice, const Launcher& launcher) {
+  std::string text;
+  for (const SliceStage& stage : slice.stages)
+    text += fmt::format("rank {} of the {} stage of {} with {} layers: {}\n  {}\n", stage.rank,
+                        stage.place, engine::describe(slice.plan), slice.scenario.model.layers,
+                        engine::format_bytes(stage.bytes),
+                        fmt::join(launcher.command(1, "JOB.json"), " "));
+  print_result(text + fmt::format("About {} in all.\n", engine::format_seconds(slice.seconds)));
+  return 0;
+}
+
+// Predicts, and runs single ranks of the best plan.
+int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
+                const Restrictions& restrictions, const MeasureRequest& request,
+                const Launcher& launcher, const Host& host) {
+  Recommendation r = recommend(asked.scenario, restrictions);
+  add_defaults(r, asked.defaults);
+  std::optional<Slice> slice;
+  std::string why_not = "no plan fits, so there is nothing to confirm";
+  if (r.best)
+    slice = slice_of(asked.scenario, r.best->plan,
+                     room_here(host, request, asked.scenario.workload.precision), why_not);
+  if (slice && request.dry_run) return show_ranks(*slice, launcher);
+  Store store(store_path(arguments));
+  const int64_t run = store.add_run(
+      unfinished_run(arguments, asked.scenario.model, asked.scenario.cluster, "train"));
+  Ending ending;
+  if (slice) {
+    Profiler profiler(store, run, launcher, host);
+    const StopSignals signals;
+    ProgressLine line;
+    const ConfirmOptions options = {
+        .device = fmt::format("this machine ({}, {} cores)", host.cpu, host.cores),
+        .budget_seconds = request.budget_seconds,
+        .stop = &signals.seen(),
+        .progress = [&](const std::string& text) { line.tell(text); }};
+    r.confirmation = confirm_plan(asked.scenario, *slice, profiler, options, *r.best);
+    if (!r.confirmation->is_complete()) ending = {ExitCode::partial, "partly confirmed"};
+    if (signals.seen() != 0)
+      ending = {signals.seen() == SIGINT ? ExitCode::interrupted : ExitCode::terminated,
+                "interrupted"};
+  } else {
+    ending = {ExitCode::partial, "found"};
+  }
+  if (!r.best) ending = {ExitCode::nothing_fits, "nothing fits"};
+  const nlohmann::json answer = recommendation_to_json(r);
+  print_answer(answer, arguments);
+  store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
+  if (!slice) print_message("nothing was run: " + why_not + "\n");
+  tell_ending(r, ending);
+  return static_cast<int>(ending.code);
+}
+
+std::string progress_text(const MeasureProgress& p) {
+  std::string text = fmt::format("measuring {} of {}: {}", p.done + 1, p.total, p.now);
+  if (p.best_seconds > 0)
+    text += fmt::format("; best so far {}", engine::format_seconds(p.best_seconds));
+  if (p.failures > 0) text += fmt::format("; {} failed", p.failures);
+  return text + fmt::format("; {} of {} spent", engine::format_seconds(p.spent_seconds),
+                            engine::format_seconds(p.budget_seconds));
 }
 
 int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
@@ -144,14 +212,23 @@ int show_trials(const ScenarioAnswer& asked, const Restrictions& restrictions,
   return 0;
 }
 
-// Trials of this machine tell nothing about the speed of another device.
-void refuse_foreign_device(const Scenario& scenario) {
-  if (scenario.cluster.device.is_cpu() && scenario.stack.name == "autotune") return;
-  throw engine::InputError(
-      fmt::format("trials on this CPU cannot time {} under {}; leave out --gpu and --stack to make "
-                  "this machine "
-                  "the cluster, or leave out --measure",
-                  scenario.cluster.device.name, scenario.stack.name));
+// Whether trials here run whole plans. Of a cluster of other devices they run single ranks.
+bool runs_whole_plans(const Scenario& scenario, const MeasureRequest& request) {
+  if (scenario.cluster.device.is_cpu() && scenario.stack.name == "autotune") return true;
+  if (scenario.cluster.device.is_cpu())
+    throw engine::InputError(
+        fmt::format("trials run under the stack autotune, not {}; leave out --gpu and --stack to "
+                    "make this machine the cluster, or leave out --measure",
+                    scenario.stack.name));
+  if (!request.automatic)
+    throw engine::InputError(
+        fmt::format("this machine has no {} to time plans on; --measure auto runs single ranks of "
+                    "the best plan to confirm its bytes, products and messages",
+                    scenario.cluster.device.name));
+  if (request.launcher != LauncherKind::local)
+    throw engine::InputError(
+        "single ranks of a plan run on this machine; leave out --launcher, or leave out --gpu");
+  return false;
 }
 
 int run_train(const Arguments& arguments) {
@@ -174,7 +251,8 @@ int run_train(const Arguments& arguments) {
   refuse_impossible(asked.scenario, restrictions);
   if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
   if (!launcher) return predict_only(arguments, asked, restrictions);
-  refuse_foreign_device(asked.scenario);
+  if (!runs_whole_plans(asked.scenario, request))
+    return confirm_too(arguments, asked, restrictions, request, *launcher, host);
   if (request.dry_run) return show_trials(asked, restrictions, request, *launcher);
   return measure_too(arguments, asked, restrictions, request, *launcher, host);
 }

@@ -113,19 +113,25 @@ LayerCost CostModel::layer_cost(const ParallelPlan& plan) const {
       rates.launch_seconds * (1 + rates.launch_tensor_growth * growth * growth);
   const double host_backward = host_forward * rates.launch_backward_factor;
 
+  // A GPU works while its host prepares what comes next; a processor does both itself.
+  const bool is_cpu = scenario_->cluster.device.is_cpu();
+  const auto with_host = [&](double work, double host) {
+    return is_cpu ? work + host : smooth_max(work, host);
+  };
+
   LayerCost layer;
   layer.gemm = gemm_forward + gemm_backward;
   layer.attention = attention_forward + attention_backward;
   layer.elementwise = elementwise_forward + elementwise_backward;
   layer.tensor = tensor_forward + tensor_backward;
   layer.context = context;
-  layer.forward = smooth_max(work_forward, host_forward);
-  layer.backward = smooth_max(work_backward, host_backward);
+  layer.forward = with_host(work_forward, host_forward);
+  layer.backward = with_host(work_backward, host_backward);
   layer.launch = layer.forward - work_forward + layer.backward - work_backward;
   layer.recompute_full =
-      smooth_max(work_backward + work_forward, host_backward + host_forward) - layer.backward;
+      with_host(work_backward + work_forward, host_backward + host_forward) - layer.backward;
   layer.recompute_selective =
-      smooth_max(work_backward + attention_forward, host_backward) - layer.backward;
+      with_host(work_backward + attention_forward, host_backward) - layer.backward;
   return layer;
 }
 
@@ -230,7 +236,9 @@ double CostModel::sharded_layer_extra(const MicroBatchCost& cost, const Parallel
   const int members = plan.dp * plan.cp;
   const double parameters = static_cast<double>(cost.parameters.layer);
   const engine::Precision precision = scenario_->workload.precision;
-  const double start = rates.shard_start_seconds * std::log2(members);
+  // Threads of one host meet at once, others in rounds.
+  const double rounds = scenario_->cluster.device.is_cpu() ? 1 : std::log2(members);
+  const double start = rates.shard_start_seconds * rounds;
   auto transfer = [&](double bytes) {
     return operators_.data_pass(members, plan.tp, bytes * parameters) + start;
   };
@@ -266,16 +274,29 @@ double CostModel::data_cost(const MicroBatchCost& cost, const ParallelPlan& plan
   return exposed * pass(plan.zero == 0 ? 2 * gradient : gradient + weight);
 }
 
+// What ranks compute takes turns; that they wake each other up does not, since a core that waits
+// for one rank runs another.
 void CostModel::share_cores(const ParallelPlan& plan, const Stages& stages,
                             StepParts& parts) const {
-  if (!scenario_->cluster.device.is_cpu()) return;
-  const int ranks_here = std::min(plan.world(), scenario_->cluster.gpus_per_node());
-  const double turns = static_cast<double>(ranks_here) / scenario_->cluster.device.multiprocessors;
+  const ClusterSpec& cluster = scenario_->cluster;
+  if (!cluster.device.is_cpu()) return;
+  const int ranks_here = std::min(plan.world(), cluster.gpus_per_node());
+  const double turns = static_cast<double>(ranks_here) / cluster.device.multiprocessors;
+  if (turns <= 1) return;
+  Scenario awake = *scenario_;
+  awake.rates.tensor_start_seconds = awake.rates.shard_start_seconds =
+      awake.rates.pipeline_message_seconds = 0;
+  const CostModel model(awake);
+  const MicroBatchCost cost = model.micro_batch_cost(plan);
+  StepParts work = model.own_step(cost, plan, model.stages(cost, plan));
+  work[StepPart::bubble] = 0;
   const double balance = stages.slowest > 0 ? stages.sum / (plan.pp * stages.slowest) : 1;
-  const double work = parts.total() - parts[StepPart::bubble];
-  if (turns * balance * work <= parts.total()) return;
-  for (double& seconds : parts.seconds) seconds *= turns * balance;
-  parts[StepPart::bubble] = 0;
+  StepParts shared = parts;
+  shared[StepPart::bubble] = 0;
+  for (size_t i = 0; i < shared.seconds.size(); ++i)
+    shared.seconds[i] =
+        turns * balance * work.seconds[i] + (shared.seconds[i] - work.seconds[i]) / turns;
+  if (shared.total() > parts.total()) parts = shared;
 }
 
 StepParts CostModel::step(const MicroBatchCost& cost, const ParallelPlan& plan) const {

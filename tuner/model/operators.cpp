@@ -133,6 +133,8 @@ double Operators::tensor_pass(int ranks, const BusBandwidth& table) const {
 }
 
 double Operators::tensor_start(int ranks) const {
+  // Threads of one host meet at once, others in rounds.
+  if (scenario_->cluster.device.is_cpu()) return scenario_->rates.tensor_start_seconds;
   return scenario_->rates.tensor_start_seconds * std::log2(ranks) / 3;
 }
 

@@ -53,6 +53,14 @@ Host this_host() {
   return host;
 }
 
+double available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (double kibibytes = 0; file >> name >> kibibytes; file.ignore(64, '\n'))
+    if (name == "MemAvailable:") return kibibytes * 1024;
+  return this_host().memory_bytes / 2;
+}
+
 Fingerprint take_fingerprint(const Host& host, const std::string& worker,
                              const std::string& launcher) {
   const engine::MappedFile program(worker);

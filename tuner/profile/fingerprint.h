@@ -17,6 +17,8 @@ struct Host {
   std::string system;  // name and release of the kernel
 };
 Host this_host();
+// What programs can take of it now without pushing others out.
+double available_memory_bytes();
 
 struct Fingerprint {
   std::string hash;

@@ -182,6 +182,8 @@ TrainAnswer read_train_answer(const Json& json) {
   answer.days = reader.number("days_to_train", {}, 0.0);
   answer.grid = read_grid(reader);
   answer.measurement = read_measurement(reader);
+  if (reader.has("confirmation"))
+    answer.confirmation = read_confirmation(reader.object("confirmation"));
   answer.reasons = read_texts(reader, "reasons");
   answer.remedies = read_texts(reader, "remedies");
   answer.assumptions = read_texts(reader, "assumptions");

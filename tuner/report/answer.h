@@ -78,6 +78,29 @@ struct MeasurementRecord {
   double correction = 1;  // of predictions that were not measured
 };
 
+// Single ranks of a plan that ran alone.
+struct ConfirmedCountRecord {
+  std::string what, unit;
+  double predicted = 0, metered = 0;
+};
+
+struct ConfirmedStageRecord {
+  int64_t stage = 0, rank = 0;
+  std::string place, status, reason;
+  double measured_seconds = 0, predicted_seconds = 0, predicted_bytes = 0, peak_bytes = 0;
+  std::vector<ConfirmedCountRecord> counts;
+};
+
+struct ConfirmationRecord {
+  std::string slice, device, precision;
+  int64_t slice_layers = 0, plan_layers = 0;
+  bool times_count = false;
+  double compute_factor = 1;
+  std::vector<ConfirmedStageRecord> stages;
+  int64_t new_trials = 0;
+  double spent_seconds = 0;
+};
+
 struct TrainAnswer {
   Question question;
   SearchRecord search;
@@ -90,6 +113,7 @@ struct TrainAnswer {
   std::optional<GridRecord> grid;
   std::vector<std::string> reasons, remedies, assumptions;
   std::optional<MeasurementRecord> measurement;
+  std::optional<ConfirmationRecord> confirmation;
 
   int64_t measured() const;  // how many plans were
 };
@@ -126,6 +150,8 @@ struct SizeAnswer {
 Question read_common_question(engine::ObjectReader& answer);
 // A list of texts; empty when absent.
 std::vector<std::string> read_texts(engine::ObjectReader& reader, const std::string& key);
+
+ConfirmationRecord read_confirmation(engine::ObjectReader reader);
 
 // All throw InputError with every problem of the JSON.
 TrainAnswer read_train_answer(const nlohmann::json& answer);

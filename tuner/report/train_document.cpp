@@ -268,6 +268,7 @@ Document document_of(const TrainAnswer& answer) {
     document.add(bullets("Why", answer.reasons));
     document.add(runners_up_section(answer));
     if (answer.measurement) document.add(measurement_section(*answer.measurement));
+    if (answer.confirmation) document.add(confirmation_section(*answer.confirmation));
     document.add(baseline_section(answer));
     if (const Outcome* outcome = answer.best->outcome()) {
       document.add(step_section(*outcome));

@@ -10,6 +10,7 @@
 #include "engine/plan/outcome.h"
 #include "engine/plan/parallel_plan.h"
 #include "tuner/model/scenario.h"
+#include "tuner/search/confirmation.h"
 #include "tuner/search/search.h"
 #include "tuner/space/rules.h"
 
@@ -87,6 +88,7 @@ struct Recommendation {
   std::vector<std::string> remedies;
   std::vector<std::string> assumptions;  // defaults that were taken and what is not modelled
   std::optional<MeasureAccount> measurement;
+  std::optional<Confirmation> confirmation;  // of the best plan, by single ranks of it
 
   double speedup_over_baseline() const;  // 0 without a baseline
   double days_to_train() const;          // 0 without a best plan

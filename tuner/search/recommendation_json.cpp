@@ -125,6 +125,7 @@ Json recommendation_to_json(const Recommendation& r) {
                {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
                {"grid", grid_json(r.scenario, r.grid)},
                {"measurement", measurement_json(r)},
+               {"confirmation", r.confirmation ? confirmation_to_json(*r.confirmation) : Json()},
                {"reasons", r.reasons},
                {"remedies", r.remedies},
                {"assumptions", r.assumptions}};

@@ -15,44 +15,52 @@ using engine::ParallelPlan;
 
 namespace {
 
-constexpr int kParameters = 7;
+constexpr int kParameters = 11;
 using Logs = std::array<double, kParameters>;  // of factors on the start
-constexpr Logs kPriorSigma = {1, 1, 1, 1, 1, 1, 1};
+// How long a sleeping rank takes to wake differs most between machines.
+constexpr Logs kPriorSigma = {1, 1, 1, 1, 1, 1, 2, 1, 2, 2, 1};
 constexpr double kNoise = 0.05;
 constexpr double kLeastSigma = 0.03;
 constexpr int kIterations = 25;
 
-// The constants of the cost model that each parameter scales, and what of the machine.
-const std::vector<std::string> kScaledRates[kParameters] = {
-    {},                                                                           // arithmetic
-    {},                                                                           // memory
-    {"flash_efficiency"},                                                         // attention
-    {},                                                                           // links
-    {"launch_seconds"},                                                           // of a layer
-    {"tensor_start_seconds", "shard_start_seconds", "pipeline_message_seconds"},  // of a message
-    {"micro_batch_seconds"}};
+// What the parameters scale; of the machine itself, or the constant of the cost model that is
+// named.
+enum Parameter : uint8_t { kArithmetic, kMemory, kReductions, kGathers };
+const std::string kScaledRates[kParameters] = {{},
+                                               {},
+                                               {},
+                                               {},
+                                               "flash_efficiency",
+                                               "launch_seconds",
+                                               "tensor_start_seconds",
+                                               "tensor_start_sharded_factor",
+                                               "shard_start_seconds",
+                                               "pipeline_message_seconds",
+                                               "micro_batch_seconds"};
 
 ClusterSpec scaled(const ClusterSpec& start, const Rates& rates, const Logs& logs) {
   ClusterSpec cluster = start;
-  for (double& peak : cluster.device.peak_flops) peak *= std::exp(logs[0]);
-  cluster.device.memory_bytes_per_second *= std::exp(logs[1]);
+  for (double& peak : cluster.device.peak_flops) peak *= std::exp(logs[kArithmetic]);
+  cluster.device.memory_bytes_per_second *= std::exp(logs[kMemory]);
   Interconnect& links = cluster.interconnect;
-  for (BusBandwidth* table : {&links.all_reduce, &links.shard})
-    for (auto& [ranks, rate] : table->by_ranks) rate *= std::exp(logs[3]);
-  links.p2p_bytes_per_second *= std::exp(logs[3]);
+  for (auto& [ranks, rate] : links.all_reduce.by_ranks) rate *= std::exp(logs[kReductions]);
+  for (auto& [ranks, rate] : links.shard.by_ranks) rate *= std::exp(logs[kGathers]);
+  links.p2p_bytes_per_second *= std::exp(logs[kGathers]);
   const std::pair<const char*, double> known[] = {
       {"flash_efficiency", rates.flash_efficiency},
       {"launch_seconds", rates.launch_seconds},
       {"tensor_start_seconds", rates.tensor_start_seconds},
+      {"tensor_start_sharded_factor", rates.tensor_start_sharded_factor},
       {"shard_start_seconds", rates.shard_start_seconds},
       {"pipeline_message_seconds", rates.pipeline_message_seconds},
       {"micro_batch_seconds", rates.micro_batch_seconds}};
   for (size_t i = 0; i < kParameters; ++i)
-    for (const std::string& name : kScaledRates[i])
-      for (const auto& [constant, value] : known)
-        // A start of zero would never move.
-        if (name == constant)
-          cluster.device.rates[name] = std::max(value, 1e-6) * std::exp(logs[i]);
+    for (const auto& [constant, value] : known)
+      // A start of zero would never move.
+      if (kScaledRates[i] == constant)
+        cluster.device.rates[constant] = std::max(value, 1e-6) * std::exp(logs[i]);
+  // The engine computes and communicates in turns.
+  for (const char* hidden : {"shard_hidden", "gradient_hidden"}) cluster.device.rates[hidden] = 0;
   return cluster;
 }
 
@@ -187,16 +195,30 @@ std::vector<HostRow> host_rows(const engine::ModelSpec& small) {
           row_of(small, seq / 4, {.dp = 2, .mbs = 1, .gbs = 32}),
           row_of(small, seq, {.dp = 2, .mbs = 4, .gbs = 8, .recompute = full}),
           row_of(small, seq, {.dp = 2, .zero = 3, .mbs = 1, .gbs = 8}),
+          row_of(small, seq / 2, {.dp = 2, .zero = 3, .mbs = 1, .gbs = 8, .recompute = full}),
+          row_of(small, seq / 2, {.dp = 2, .zero = 2, .mbs = 1, .gbs = 8}),
           row_of(small, seq, {.tp = 2, .mbs = 4, .gbs = 8}),
+          row_of(small, seq / 2, {.tp = 2, .mbs = 1, .gbs = 8}),
+          row_of(small, seq / 2, {.tp = 2, .mbs = 1, .gbs = 8, .recompute = full}),
           row_of(small, seq, {.tp = 2, .sp = true, .mbs = 4, .gbs = 8}),
+          row_of(small, seq / 2, {.tp = 2, .sp = true, .mbs = 1, .gbs = 8}),
+          row_of(small, seq / 2, {.tp = 2, .sp = true, .mbs = 1, .gbs = 8, .recompute = full}),
           row_of(small, seq, {.pp = 2, .mbs = 1, .gbs = 8}),
+          row_of(small, seq / 4, {.pp = 2, .vpp = 2, .mbs = 1, .gbs = 16}),
           row_of(wide, seq, {.dp = 2, .mbs = 4, .gbs = 8}),
           row_of(wide, seq, {.tp = 2, .mbs = 4, .gbs = 4}),
+          row_of(wide, seq / 2, {.tp = 2, .sp = true, .mbs = 2, .gbs = 8}),
+          row_of(wide, seq / 2, {.dp = 2, .zero = 3, .mbs = 2, .gbs = 8}),
           row_of(small, seq, {.tp = 4, .mbs = 4, .gbs = 8}),
+          row_of(small, seq / 2, {.tp = 4, .mbs = 1, .gbs = 4}),
+          row_of(small, seq / 2, {.tp = 4, .sp = true, .mbs = 2, .gbs = 8}),
           row_of(small, seq, {.dp = 4, .zero = 1, .mbs = 2, .gbs = 8}),
           row_of(small, seq, {.dp = 2, .tp = 2, .sp = true, .mbs = 2, .gbs = 8}),
+          row_of(small, seq / 2, {.tp = 2, .pp = 2, .mbs = 1, .gbs = 8}),
+          row_of(small, seq / 2, {.dp = 2, .pp = 2, .mbs = 1, .gbs = 8}),
           row_of(small, seq, {.pp = 4, .mbs = 1, .gbs = 8}),
-          row_of(wide, seq, {.dp = 4, .zero = 3, .mbs = 1, .gbs = 8})};
+          row_of(wide, seq, {.dp = 4, .zero = 3, .mbs = 1, .gbs = 8}),
+          row_of(small, seq / 2, {.dp = 4, .zero = 3, .mbs = 1, .gbs = 8, .recompute = full})};
 }
 
 HostFit fit_host(const ClusterSpec& start, const Stack& stack, const std::vector<HostRow>& rows) {
