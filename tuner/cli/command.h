@@ -76,8 +76,8 @@ class Arguments {
     bool configured = false;  // by a setting
     bool on = false;
     double number = 0;
-    std::vector<int64_t> integers;
-    std::vector<std::string> texts;
+    std::vector<int64_t> integers = {};
+    std::vector<std::string> texts = {};
   };
   const Value& value(const std::string& name, std::initializer_list<ValueKind> kinds) const;
 
