@@ -41,7 +41,7 @@ OptimizerSpec optimizer_from_json(ObjectReader reader) {
 Json job_to_json(const Job& job) {
   Json model;
   to_json(model, job.model);
-  return {{"schema", "autotune.job/1"},
+  Json json = {{"schema", "autotune.job/1"},
           {"model", std::move(model)},
           {"plan", plan_to_json(job.plan, job.model.layers)},
           {"workload", workload_to_json(job.workload)},
@@ -57,6 +57,8 @@ Json job_to_json(const Job& job) {
           {"checkpoint_interval", job.checkpoint_interval},
           {"events_path", job.events_path},
           {"outcome_path", job.outcome_path}};
+  if (job.serving) json["serving"] = serving_to_json(*job.serving);
+  return json;
 }
 
 Job job_from_json(const Json& json, const std::string& source) {
@@ -80,11 +82,13 @@ Job job_from_json(const Json& json, const std::string& source) {
   const Json& model = reader.value("model");
   const Json& plan = reader.value("plan");
   const Json& workload = reader.value("workload");
+  const Json& serving = reader.value("serving");
   reader.finish();
   problems.throw_if_any();
   job.model = model_spec_from_json(model, source + ": model");
   job.plan = plan_from_json(plan, source + ": plan");
   job.workload = workload_from_json(workload, source + ": workload");
+  if (!serving.is_null()) job.serving = serving_from_json(serving, source + ": serving");
   return job;
 }
 

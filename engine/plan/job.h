@@ -2,10 +2,12 @@
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "engine/plan/model_spec.h"
 #include "engine/plan/parallel_plan.h"
+#include "engine/plan/serving.h"
 #include "engine/plan/workload.h"
 
 namespace engine {
@@ -27,6 +29,7 @@ struct Job {
   ParallelPlan plan;
   Workload workload;
   OptimizerSpec optimizer;
+  std::optional<ServingSpec> serving = {};  // the job serves the model instead of training it
   int64_t steps = 10;
   int64_t warmup_steps = 2;  // of `steps`, not timed
   uint64_t seed = 1;

@@ -14,6 +14,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_checkpoint.h"
+#include "engine/worker/serving_run.h"
 
 namespace engine {
 namespace {
@@ -195,6 +196,7 @@ class RankRun {
 }  // namespace
 
 Outcome run_rank(const Job& job, Communicator& ranks, const RankOptions& options) {
+  if (job.serving) return run_serving_rank(job, ranks, options);
   return RankRun(job, ranks, options).run();
 }
 
