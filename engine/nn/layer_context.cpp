@@ -43,7 +43,7 @@ void LayerContext::place_tokens(std::span<const int32_t> places) {
 
 kernels::Dropout LayerContext::residual_dropout(kernels::Purpose purpose, const MicroBatch& batch,
                                                 int64_t layer) const {
-  if (!model().dropout) return {};
+  if (!model().dropout || !dropout_) return {};
   kernels::Dropout dropout;
   dropout.probability = static_cast<float>(kDropoutProbability);
   dropout.stream = kernels::make_stream(options_.seed, purpose, static_cast<uint64_t>(batch.step),

@@ -72,6 +72,8 @@ class LayerContext {
     return {device_, {1, count}, arithmetic(), use};
   }
 
+  // Off while a model is evaluated.
+  void set_dropout(bool on) { dropout_ = on; }
   // Dropout of a matrix [local_tokens, hidden], and of the attention weights of one sequence (a
   // place in the micro-batch) and the heads from `first_head` on: rows (head, query), columns keys.
   kernels::Dropout residual_dropout(kernels::Purpose purpose, const MicroBatch& batch,
@@ -89,6 +91,7 @@ class LayerContext {
   World& world_;
   LayerOptions options_;
   int tp_, tp_rank_;
+  bool dropout_ = true;
   Tensor positions_, rotary_table_;
 };
 

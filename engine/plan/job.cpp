@@ -52,6 +52,9 @@ Json job_to_json(const Job& job) {
           {"memory_limit_bytes", job.memory_limit_bytes},
           {"phantom_rank", job.phantom_rank},
           {"data_prefix", job.data_prefix},
+          {"validation_prefix", job.validation_prefix},
+          {"validation_interval", job.validation_interval},
+          {"validation_batches", job.validation_batches},
           {"checkpoint_load", job.checkpoint_load},
           {"checkpoint_save", job.checkpoint_save},
           {"checkpoint_interval", job.checkpoint_interval},
@@ -74,6 +77,10 @@ Job job_from_json(const Json& json, const std::string& source) {
   job.memory_limit_bytes = reader.number("memory_limit_bytes", {}, 0.0);
   job.phantom_rank = reader.integer("phantom_rank", {-1, 1 << 24}, -1);
   job.data_prefix = reader.text("data_prefix", "");
+  job.validation_prefix = reader.text("validation_prefix", "");
+  job.validation_interval = reader.integer("validation_interval", {}, 0);
+  job.validation_batches =
+      reader.integer("validation_batches", {1, 1'000'000}, job.validation_batches);
   job.checkpoint_load = reader.text("checkpoint_load", "");
   job.checkpoint_save = reader.text("checkpoint_save", "");
   job.checkpoint_interval = reader.integer("checkpoint_interval", {}, 0);

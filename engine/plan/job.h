@@ -37,12 +37,17 @@ struct Job {
   // A phantom run holds one rank of a plan of any size: `phantom_rank` of plan.world(); -1 = all
   // ranks.
   int64_t phantom_rank = -1;
-  std::string data_prefix;      // indexed .bin/.idx files; empty = synthetic tokens
-  std::string checkpoint_load;  // folder; empty = initialise
-  std::string checkpoint_save;  // folder; empty = do not save
-  int64_t checkpoint_interval = 0;
-  std::string events_path;   // JSON lines while it runs; empty = none
-  std::string outcome_path;  // the final Outcome
+  std::string data_prefix;  // indexed .bin/.idx files; empty = synthetic tokens
+  // Held-out text: the loss on its first `validation_batches` global batches is told every
+  // `validation_interval` steps (0 = at the end only); empty = none.
+  std::string validation_prefix;
+  int64_t validation_interval = 0;
+  int64_t validation_batches = 4;
+  std::string checkpoint_load;      // folder; empty = initialise
+  std::string checkpoint_save;      // folder; empty = do not save
+  int64_t checkpoint_interval = 0;  // steps; 0 = at the end only
+  std::string events_path;          // JSON lines while it runs; empty = none
+  std::string outcome_path;         // the final Outcome
 };
 
 nlohmann::json job_to_json(const Job& job);

@@ -32,6 +32,7 @@ Trainer::Trainer(Device& device, World& world, const Job& job, const Batches& ba
     : job_(checked(job)),
       world_(world),
       batches_(batches),
+      source_(&batches),
       context_(device, world, layer_options(job)) {
   const Partition partition(job.plan, job.model.layers);
   const int stage = world.coordinate(Axis::pipeline);
@@ -58,6 +59,7 @@ Trainer::Trainer(Device& device, World& world, const Job& job, const Batches& ba
 StepResult Trainer::step() {
   context_.kernels().fill(sums_, 0);
   storage_->clear_gradients();
+  first_sample_ = next_step_ * job_.plan.gbs;
   for (const PipelineStep& pass : schedule_) {
     if (pass.kind == PipelineStep::Kind::forward)
       forward(pass.chunk, pass.micro_batch);
@@ -68,6 +70,28 @@ StepResult Trainer::step() {
   return finish();
 }
 
+double Trainer::evaluate(const Batches& batches, int64_t count) {
+  const View loss = sums_.view().columns(ordinal_count(job_.model), 1);
+  context_.kernels().fill(loss, 0);
+  context_.set_dropout(false);
+  source_ = &batches;
+  for (int64_t batch = 0; batch < count; ++batch) {
+    first_sample_ = batch * job_.plan.gbs;
+    for (const PipelineStep& pass : schedule_) {
+      if (pass.kind != PipelineStep::Kind::forward) continue;
+      forward(pass.chunk, pass.micro_batch);
+      saved_[static_cast<size_t>(pass.chunk)].clear();
+    }
+  }
+  source_ = &batches_;
+  context_.set_dropout(true);
+  context_.device().synchronize();
+  world_.all().all_reduce(payload_of(loss));
+  double sum = 0;
+  context_.device().copy_to_host(&sum, loss.data, sizeof sum);
+  return sum / static_cast<double>(count * job_.plan.gbs * job_.workload.seq);
+}
+
 MicroBatch Trainer::micro_batch_of(int64_t index) const {
   const int64_t place = index * job_.plan.dp + world_.coordinate(Axis::data);
   return {next_step_, place * job_.plan.mbs};
@@ -75,9 +99,9 @@ MicroBatch Trainer::micro_batch_of(int64_t index) const {
 
 void Trainer::read_tokens(int64_t micro_batch) {
   const int64_t seq = job_.workload.seq;
-  const int64_t first = next_step_ * job_.plan.gbs + micro_batch_of(micro_batch).first_sequence;
+  const int64_t first = first_sample_ + micro_batch_of(micro_batch).first_sequence;
   for (int64_t i = 0; i < job_.plan.mbs; ++i) {
-    batches_.read(first + i, sequence_);
+    source_->read(first + i, sequence_);
     std::copy(sequence_.begin(), sequence_.end() - 1, ids_.begin() + i * seq);
     std::copy(sequence_.begin() + 1, sequence_.end(), targets_.begin() + i * seq);
   }

@@ -31,6 +31,9 @@ class Trainer {
 
   // One update of the weights; equal results on all ranks.
   StepResult step();
+  // The mean loss over the first `count` global batches of `batches`, without dropout; changes
+  // nothing. Equal on all ranks.
+  double evaluate(const Batches& batches, int64_t count);
   // The number of the next step: how many were made, here or before a checkpoint.
   int64_t next_step() const { return next_step_; }
   void continue_at(int64_t step) { next_step_ = step; }
@@ -52,6 +55,8 @@ class Trainer {
   Job job_;
   World& world_;
   const Batches& batches_;
+  const Batches* source_;     // of the global batch in work, which begins at
+  int64_t first_sample_ = 0;  // this sample
   LayerContext context_;
   ParameterSet set_;
   std::vector<Chunk> chunks_;

@@ -42,7 +42,7 @@ void load_weights(Trainer& trainer, const CheckpointReader& reader, bool from_ma
 
 }  // namespace
 
-void save_checkpoint(Trainer& trainer, const std::string& root) {
+std::string save_checkpoint(Trainer& trainer, const std::string& root) {
   const Job& job = trainer.job();
   World& world = trainer.world();
   TrainingState state;
@@ -66,8 +66,10 @@ void save_checkpoint(Trainer& trainer, const std::string& root) {
   }
   writer.close();
   world.all().barrier();
-  if (world.rank() == 0) writer.commit();
+  std::string folder;
+  if (world.rank() == 0) folder = writer.commit();
   world.all().barrier();
+  return folder;
 }
 
 void load_checkpoint(Trainer& trainer, const std::string& folder) {

@@ -15,10 +15,13 @@ namespace {
 std::atomic<bool> stop_asked{false};
 std::atomic<int> signal_seen{0};
 
+// SIGUSR1 is the one that mpirun and srun hand on to their ranks.
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGUSR1};
+
 void ask_to_stop(int signal) {
   signal_seen = signal;
   stop_asked = true;
-  std::signal(signal, SIG_DFL);  // a second one ends at once
+  for (const int next : kStopSignals) std::signal(next, SIG_DFL);  // a second one ends at once
 }
 
 }  // namespace
@@ -27,8 +30,7 @@ int main(int count, char** arguments) {
   // Memory that is given back to the system costs more to get again than to keep.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  std::signal(SIGINT, ask_to_stop);
-  std::signal(SIGTERM, ask_to_stop);
+  for (const int signal : kStopSignals) std::signal(signal, ask_to_stop);
   try {
     if (count > 1 && std::string(arguments[1]) == "tokenize")
       return engine::tokenize_command(std::vector<std::string>(arguments + 2, arguments + count),

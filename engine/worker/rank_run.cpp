@@ -44,6 +44,9 @@ class RankRun {
     if (job.memory_limit_bytes > 0)
       device_->set_capacity(static_cast<int64_t>(job.memory_limit_bytes));
     batches_ = make_batches(job.data_prefix, job.workload.seq, job.model.vocab, job.seed);
+    if (!job.validation_prefix.empty())
+      validation_ =
+          make_batches(job.validation_prefix, job.workload.seq, job.model.vocab, job.seed);
   }
 
   Outcome run() {
@@ -56,6 +59,7 @@ class RankRun {
                                        {"ranks", job_.plan.world()},
                                        {"phantom_rank", job_.phantom_rank},
                                        {"device", device_->description()},
+                                       {"step", first_step_},
                                        {"steps", job_.steps}});
     while (trainer.next_step() < job_.steps) train_step(trainer);
     return report();
@@ -79,19 +83,31 @@ class RankRun {
     if (!phantom_ && !std::isfinite(result.loss))
       throw BadNumbers(fmt::format(
           "the loss of step {} is {}; lower the learning rate or train in f32", step, result.loss));
+    matmul_flops_ = device_->meter().matmul_flops();
     const bool stops = asked_to_stop();
-    if (step + 1 == job_.steps || stops ||
-        (job_.checkpoint_interval > 0 && (step + 1) % job_.checkpoint_interval == 0))
-      save(trainer);
+    if (is_due(step, job_.validation_interval) && !stops) validate(trainer);
+    if (is_due(step, job_.checkpoint_interval) || stops) save(trainer);
     if (stops) throw Interrupted();
+  }
+
+  // Behind the last step, and every `interval` steps.
+  bool is_due(int64_t step, int64_t interval) const {
+    return step + 1 == job_.steps || (interval > 0 && (step + 1) % interval == 0);
+  }
+
+  void validate(Trainer& trainer) {
+    if (validation_ == nullptr || phantom_) return;
+    const double loss = trainer.evaluate(*validation_, job_.validation_batches);
+    if (reports_ && options_.events != nullptr)
+      options_.events->write("validation", {{"step", trainer.next_step()},
+                                            {"loss", std::isfinite(loss) ? Json(loss) : Json()}});
   }
 
   void save(Trainer& trainer) {
     if (job_.checkpoint_save.empty() || phantom_) return;
-    save_checkpoint(trainer, job_.checkpoint_save);
+    const std::string folder = save_checkpoint(trainer, job_.checkpoint_save);
     if (reports_ && options_.events != nullptr)
-      options_.events->write("checkpoint",
-                             {{"step", trainer.next_step()}, {"folder", job_.checkpoint_save}});
+      options_.events->write("checkpoint", {{"step", trainer.next_step()}, {"folder", folder}});
   }
 
   void tell_step(int64_t step, double seconds, double rate) {
@@ -115,7 +131,7 @@ class RankRun {
     const Meter& meter = device_->meter();
     counts.stage = world_.coordinate(Axis::pipeline);
     counts.peak_bytes = static_cast<double>(meter.peak());
-    counts.flops = meter.matmul_flops();
+    counts.flops = matmul_flops_;
     for (int use = 0; use < kMemoryUses; ++use)
       counts.bytes[use] = static_cast<double>(meter.peak(static_cast<MemoryUse>(use)));
     if (phantom_) return {counts};
@@ -136,7 +152,7 @@ class RankRun {
     outcome.gradient_norm = norm_;
     outcome.traffic = traffic_;
     outcome.samples_seconds = samples_;
-    outcome.matmul_flops_per_rank = device_->meter().matmul_flops();
+    outcome.matmul_flops_per_rank = matmul_flops_;
     outcome.memory = memory_of(ranks);
     add_times(outcome);
     return outcome;
@@ -186,10 +202,11 @@ class RankRun {
   bool phantom_, reports_;
   std::unique_ptr<Device> device_;
   World world_;
-  std::unique_ptr<Batches> batches_;
+  std::unique_ptr<Batches> batches_, validation_;
   std::vector<double> samples_;
   std::vector<Traffic> traffic_;
   int64_t first_step_ = 0;
+  double matmul_flops_ = 0;  // of the last step
   std::optional<double> loss_, norm_;
 };
 

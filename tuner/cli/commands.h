@@ -18,6 +18,7 @@ Command validate_train_command();
 Command validate_infer_command();
 Command calibrate_command();
 Command run_tokenize_command();
+Command run_train_command();
 std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();

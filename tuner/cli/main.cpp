@@ -16,6 +16,7 @@ int main(int count, char** words) {
       tuner::validate_infer_command(),  //
       tuner::calibrate_command(),       //
       tuner::run_tokenize_command(),    //
+      tuner::run_train_command(),       //
       tuner::models_command(),          //
       tuner::gpus_command(),            //
       tuner::explain_command(),

@@ -34,7 +34,6 @@ using engine::OutcomeStatus;
 
 namespace {
 
-constexpr double kGraceSeconds = 2;  // a worker that is asked to end finishes its step
 constexpr auto kLook = std::chrono::milliseconds(20);
 
 bool is_program(const std::string& path) {
@@ -71,11 +70,15 @@ std::string last_lines(const std::string& path) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-// Follows the events of a running worker.
+// Follows the events of a worker that is started next.
 class EventReader {
  public:
-  EventReader(std::string path, int64_t warmup_steps)
-      : path_(std::move(path)), warmup_steps_(warmup_steps) {}
+  EventReader(std::string path, int64_t warmup_steps, const TrialLimits& limits)
+      : path_(std::move(path)), warmup_steps_(warmup_steps), on_event_(limits.on_event) {
+    std::error_code none;
+    const auto before = fs::file_size(path_, none);
+    if (!none) offset_ = static_cast<std::streamoff>(before);
+  }
 
   // Reads what was added. Lines that are no events are passed over: the Outcome decides.
   void read() {
@@ -84,7 +87,9 @@ class EventReader {
     for (std::string line; std::getline(file, line) && !file.eof();) {
       offset_ += static_cast<std::streamoff>(line.size()) + 1;
       const Json event = Json::parse(line, nullptr, false);
-      if (!event.is_object() || event.value("event", Json()) != "step") continue;
+      if (!event.is_object()) continue;
+      if (on_event_) on_event_(event);
+      if (event.value("event", Json()) != "step") continue;
       const Json step = event.value("step", Json()), seconds = event.value("seconds", Json());
       if (!step.is_number_integer() || !seconds.is_number()) continue;
       if (step.get<int64_t>() >= warmup_steps_) samples_.push_back(seconds.get<double>());
@@ -95,6 +100,7 @@ class EventReader {
  private:
   std::string path_;
   int64_t warmup_steps_;
+  const std::function<void(const Json&)>& on_event_;
   std::streamoff offset_ = 0;
   std::vector<double> samples_;
 };
@@ -213,13 +219,15 @@ TrialEnd run_trial(const Launcher& launcher, engine::Job job, const std::string&
 
   TrialEnd end;
   const auto start = std::chrono::steady_clock::now();
+  std::error_code ignored;
+  fs::remove(job.outcome_path, ignored);  // of an earlier job
+  EventReader events(job.events_path, job.warmup_steps, limits);
   Process process(words, folder + "/stdout", folder + "/stderr");
-  EventReader events(job.events_path, job.warmup_steps);
   if (!process.start_error().empty()) {
     end.outcome = failed(OutcomeStatus::rejected, fmt::format("'{}' cannot be started: {}",
                                                               words[0], process.start_error()));
   } else if (auto stopped = watch(process, events, limits, end.gave_up)) {
-    process.end(kGraceSeconds);
+    process.end(limits.grace_seconds);
     end.outcome = std::move(*stopped);
   } else {
     std::string problem;

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct TrialLimits {
   const std::atomic<int>* stop = nullptr;
   // Steps beyond this end the trial as interrupted: it has lost. 0 = none.
   double hopeless_seconds = 0;
+  // Between asking the worker to end, which finishes its step, and killing it.
+  double grace_seconds = 2;
+  // Told of each event of the worker soon after it happened.
+  std::function<void(const nlohmann::json&)> on_event = {};
 };
 
 struct TrialEnd {
@@ -43,10 +48,10 @@ struct TrialEnd {
   bool gave_up = false;         // hopeless_seconds
 };
 
-// Runs the job in `folder`, which exists: job.json, command, events.jsonl, outcome.json, stdout and
-// stderr lie there afterwards. When this returns, no process of the group is left; should this
-// program be killed, the system kills the worker. Everything that goes wrong inside is an Outcome;
-// throws Error (storage) when the folder cannot be written.
+// Runs the job in `folder`, which exists: job.json, command, events.jsonl (behind those of earlier
+// jobs), outcome.json, stdout and stderr lie there afterwards. When this returns, no process of the
+// group is left; should this program be killed, the system kills the worker. Everything that goes
+// wrong inside is an Outcome; throws Error (storage) when the folder cannot be written.
 TrialEnd run_trial(const Launcher& launcher, engine::Job job, const std::string& folder,
                    const TrialLimits& limits);
 

@@ -15,6 +15,8 @@
 namespace tuner {
 namespace {
 
+constexpr double kLastSeconds = 1;  // for launchers to end what they started
+
 // In the child, before the program starts: only what is safe between fork and exec.
 [[noreturn]] void become(char* const* words, const char* output, const char* errors, pid_t parent,
                          int report) {
@@ -23,7 +25,7 @@ namespace {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int ignored : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM}) signal(ignored, SIG_DFL);
+  for (const int ignored : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM, SIGUSR1}) signal(ignored, SIG_DFL);
   const int in = open("/dev/null", O_RDONLY);
   const int out = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int err = open(errors, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -87,13 +89,20 @@ bool Process::has_ended() {
   return ended_;
 }
 
-void Process::end(double grace_seconds) {
+bool Process::ends_within(double seconds) {
   using Clock = std::chrono::steady_clock;
-  signal_group(SIGTERM);
-  const auto last = Clock::now() + std::chrono::duration<double>(grace_seconds);
+  const auto last = Clock::now() + std::chrono::duration<double>(seconds);
   while (!has_ended() && Clock::now() < last)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (ended_) return;
+  return ended_;
+}
+
+void Process::end(double grace_seconds) {
+  // mpirun and srun hand this signal on and wait; at SIGTERM mpirun kills its ranks a second later.
+  signal_group(SIGUSR1);
+  if (ends_within(grace_seconds)) return;
+  signal_group(SIGTERM);
+  if (ends_within(kLastSeconds)) return;
   signal_group(SIGKILL);
   while (waitpid(child_, &status_, 0) < 0 && errno == EINTR) {}
   ended_ = true;

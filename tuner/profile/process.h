@@ -19,7 +19,8 @@ class Process {
 
   const std::string& start_error() const { return start_error_; }
   bool has_ended();  // does not wait
-  // Asks the group to end, waits up to `grace_seconds` for the child, then kills the group.
+  // Asks the group to end (SIGUSR1), waits up to `grace_seconds` for the child, then kills the
+  // group.
   void end(double grace_seconds);
   // After the end: the exit code, or -1 when a signal ended it.
   int exit_code() const;
@@ -27,6 +28,7 @@ class Process {
 
  private:
   void signal_group(int signal) const;
+  bool ends_within(double seconds);
   pid_t child_ = -1;
   bool ended_ = false;
   int status_ = 0;

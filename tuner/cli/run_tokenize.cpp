@@ -1,38 +1,9 @@
-// autotune run: hands work to the built-in engine, which is a program of its own.
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
-#include "engine/base/errors.h"
+// autotune run tokenize: text as the token files that training reads.
 #include "tuner/cli/commands.h"
+#include "tuner/cli/worker_program.h"
 
 namespace tuner {
 namespace {
-
-// The engine's program, which stands beside this one.
-std::string worker_path() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto worker = self.parent_path() / "autotune-worker";
-  if (error || !std::filesystem::exists(worker))
-    throw engine::Error(
-        engine::ExitCode::environment,
-        worker.string() + " is missing; it is built where libdnnl-dev is installed, see setup.sh");
-  return worker.string();
-}
-
-// Becomes the engine.
-[[noreturn]] void become_worker(const std::vector<std::string>& words) {
-  const std::string path = worker_path();
-  std::vector<char*> arguments = {const_cast<char*>(path.c_str())};
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execv(path.c_str(), arguments.data());
-  throw engine::Error(engine::ExitCode::environment,
-                      path + " cannot be started: " + std::strerror(errno));
-}
 
 int run_tokenize(const Arguments& arguments) {
   std::vector<std::string> words = {"tokenize"};
