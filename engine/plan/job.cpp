@@ -61,6 +61,7 @@ Json job_to_json(const Job& job) {
           {"events_path", job.events_path},
           {"outcome_path", job.outcome_path}};
   if (job.serving) json["serving"] = serving_to_json(*job.serving);
+  if (job.tuning) json["tuning"] = tuning_to_json(*job.tuning);
   return json;
 }
 
@@ -90,12 +91,14 @@ Job job_from_json(const Json& json, const std::string& source) {
   const Json& plan = reader.value("plan");
   const Json& workload = reader.value("workload");
   const Json& serving = reader.value("serving");
+  const Json& tuning = reader.value("tuning");
   reader.finish();
   problems.throw_if_any();
   job.model = model_spec_from_json(model, source + ": model");
   job.plan = plan_from_json(plan, source + ": plan");
   job.workload = workload_from_json(workload, source + ": workload");
   if (!serving.is_null()) job.serving = serving_from_json(serving, source + ": serving");
+  if (!tuning.is_null()) job.tuning = tuning_from_json(tuning, source + ": tuning");
   return job;
 }
 

@@ -8,6 +8,7 @@
 #include "engine/plan/model_spec.h"
 #include "engine/plan/parallel_plan.h"
 #include "engine/plan/serving.h"
+#include "engine/plan/tuning.h"
 #include "engine/plan/workload.h"
 
 namespace engine {
@@ -29,7 +30,9 @@ struct Job {
   ParallelPlan plan;
   Workload workload;
   OptimizerSpec optimizer;
-  std::optional<ServingSpec> serving = {};  // the job serves the model instead of training it
+  // The job serves the model, or tunes virtual tokens for it, instead of training it.
+  std::optional<ServingSpec> serving = {};
+  std::optional<TuningSpec> tuning = {};
   int64_t steps = 10;
   int64_t warmup_steps = 2;  // of `steps`, not timed
   uint64_t seed = 1;

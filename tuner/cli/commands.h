@@ -19,9 +19,14 @@ Command validate_infer_command();
 Command calibrate_command();
 Command run_tokenize_command();
 Command run_train_command();
+Command run_generate_command();
+Command run_evaluate_command();
 std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();
 Command explain_command();
+Command config_command();
+Command completion_command();
+Command man_command();
 
 }  // namespace tuner
