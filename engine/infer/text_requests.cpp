@@ -217,9 +217,8 @@ EvaluationSums sum_up(const EvaluationSet& set,
       loss += double{choice.loss};
       all_right = all_right && choice.token == target;
     }
-    const bool counts =
-        set.kind != Evaluation::choice ||
-        item.choice == set.answers[static_cast<size_t>(item.example)];
+    const bool counts = set.kind != Evaluation::choice ||
+                        item.choice == set.answers[static_cast<size_t>(item.example)];
     if (counts) {
       sums.loss += loss;
       sums.tokens += static_cast<double>(next);

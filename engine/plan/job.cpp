@@ -42,24 +42,24 @@ Json job_to_json(const Job& job) {
   Json model;
   to_json(model, job.model);
   Json json = {{"schema", "autotune.job/1"},
-          {"model", std::move(model)},
-          {"plan", plan_to_json(job.plan, job.model.layers)},
-          {"workload", workload_to_json(job.workload)},
-          {"optimizer", optimizer_to_json(job.optimizer)},
-          {"steps", job.steps},
-          {"warmup_steps", job.warmup_steps},
-          {"seed", job.seed},
-          {"memory_limit_bytes", job.memory_limit_bytes},
-          {"phantom_rank", job.phantom_rank},
-          {"data_prefix", job.data_prefix},
-          {"validation_prefix", job.validation_prefix},
-          {"validation_interval", job.validation_interval},
-          {"validation_batches", job.validation_batches},
-          {"checkpoint_load", job.checkpoint_load},
-          {"checkpoint_save", job.checkpoint_save},
-          {"checkpoint_interval", job.checkpoint_interval},
-          {"events_path", job.events_path},
-          {"outcome_path", job.outcome_path}};
+               {"model", std::move(model)},
+               {"plan", plan_to_json(job.plan, job.model.layers)},
+               {"workload", workload_to_json(job.workload)},
+               {"optimizer", optimizer_to_json(job.optimizer)},
+               {"steps", job.steps},
+               {"warmup_steps", job.warmup_steps},
+               {"seed", job.seed},
+               {"memory_limit_bytes", job.memory_limit_bytes},
+               {"phantom_rank", job.phantom_rank},
+               {"data_prefix", job.data_prefix},
+               {"validation_prefix", job.validation_prefix},
+               {"validation_interval", job.validation_interval},
+               {"validation_batches", job.validation_batches},
+               {"checkpoint_load", job.checkpoint_load},
+               {"checkpoint_save", job.checkpoint_save},
+               {"checkpoint_interval", job.checkpoint_interval},
+               {"events_path", job.events_path},
+               {"outcome_path", job.outcome_path}};
   if (job.serving) json["serving"] = serving_to_json(*job.serving);
   if (job.tuning) json["tuning"] = tuning_to_json(*job.tuning);
   return json;

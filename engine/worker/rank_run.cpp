@@ -16,6 +16,7 @@
 #include "engine/train/training_checkpoint.h"
 #include "engine/worker/rank_memory.h"
 #include "engine/worker/serving_run.h"
+#include "engine/worker/tuning_run.h"
 
 namespace engine {
 namespace {
@@ -176,6 +177,7 @@ class RankRun {
 
 Outcome run_rank(const Job& job, Communicator& ranks, const RankOptions& options) {
   if (job.serving) return run_serving_rank(job, ranks, options);
+  if (job.tuning) return run_tuning_rank(job, ranks, options);
   return RankRun(job, ranks, options).run();
 }
 

@@ -22,8 +22,8 @@ int64_t group_of(const Job& job) {
 RequestSource::RequestSource(const Job& job, int replica, int64_t groups)
     : arrival_(job.serving->arrival), group_(group_of(job)) {
   const ServingSpec& spec = *job.serving;
-  const auto stream = kernels::make_stream(job.seed, kernels::Purpose::data, 0,
-                                           static_cast<uint64_t>(replica));
+  const auto stream =
+      kernels::make_stream(job.seed, kernels::Purpose::data, 0, static_cast<uint64_t>(replica));
   double arrival = 0;
   for (int64_t i = 0; i < groups * group_; ++i) {
     const kernels::RowStream numbers = kernels::row_stream(stream, i);
@@ -31,8 +31,8 @@ RequestSource::RequestSource(const Job& job, int replica, int64_t groups)
     request.id = i;
     request.most_tokens = spec.output;
     for (int64_t t = 0; t < spec.input; ++t)
-      request.prompt.push_back(static_cast<int32_t>(
-          numbers.bits(static_cast<uint32_t>(t)) % static_cast<uint64_t>(job.model.vocab)));
+      request.prompt.push_back(static_cast<int32_t>(numbers.bits(static_cast<uint32_t>(t)) %
+                                                    static_cast<uint64_t>(job.model.vocab)));
     if (arrival_ != Arrival::poisson) continue;
     const double rate = spec.requests_per_second / job.plan.dp;
     arrival -= std::log1p(-double{numbers.uniform(static_cast<uint32_t>(spec.input))}) / rate;

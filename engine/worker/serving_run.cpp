@@ -105,9 +105,8 @@ class ServingRun {
     for (const Request& request : requests)
       for (const std::string& problem : scheduler.problems(request))
         if (problems.size() < 5)
-          problems.push_back(spec_.is_trial()
-                                 ? problem
-                                 : fmt::format("request {}: {}", request.id, problem));
+          problems.push_back(spec_.is_trial() ? problem
+                                              : fmt::format("request {}: {}", request.id, problem));
     if (!problems.empty()) throw InputError(problems);
   }
 
@@ -169,8 +168,7 @@ class ServingRun {
     if (progress.finish == Finish::scored) scores_[progress.request] = progress.choices;
     tell_text(progress);
     if (progress.finish)
-      running_.erase(std::find(running_.begin(), running_.end(), progress.request),
-                     running_.end());
+      running_.erase(std::find(running_.begin(), running_.end(), progress.request), running_.end());
   }
 
   void tell_text(const Progress& progress) {
@@ -275,9 +273,9 @@ class ServingRun {
       }
       outcome.samples_seconds.push_back(sample);
     }
-    outcome.step_seconds = spread_of(outcome.samples_seconds.empty() ? std::vector{seconds_}
-                                                                     : outcome.samples_seconds)
-                               .p50;
+    outcome.step_seconds =
+        spread_of(outcome.samples_seconds.empty() ? std::vector{seconds_} : outcome.samples_seconds)
+            .p50;
     outcome.interval_seconds = {outcome.step_seconds, outcome.step_seconds};
     serving.latency_seconds = spread_of(std::move(latency));
     serving.ttft_seconds = spread_of(std::move(ttft));

@@ -20,6 +20,7 @@ const std::vector<Command>& all_commands() {
         run_tokenize_command(),    //
         run_train_command(),       //
         run_generate_command(),    //
+        run_tune_command(),        //
         run_evaluate_command(),    //
         models_command(),          //
         gpus_command(),            //

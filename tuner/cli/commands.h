@@ -20,6 +20,7 @@ Command calibrate_command();
 Command run_tokenize_command();
 Command run_train_command();
 Command run_generate_command();
+Command run_tune_command();
 Command run_evaluate_command();
 std::vector<Command> runs_commands();
 Command models_command();

@@ -114,8 +114,8 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
                                     .progress = tell};
     r = recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price,
                           [&](std::vector<ServeCandidate>& candidates) {
-                            return measure_serving(asked.scenario, asked.budgets, profiler,
-                                                   options, candidates);
+                            return measure_serving(asked.scenario, asked.budgets, profiler, options,
+                                                   candidates);
                           });
   }
   tell_defaults(asked.defaults, r.assumptions);
@@ -124,7 +124,8 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   print_answer(answer, arguments);
   store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
   if (ending.status == "interrupted")
-    print_message("interrupted; what was measured is stored: the same command goes on from there\n");
+    print_message(
+        "interrupted; what was measured is stored: the same command goes on from there\n");
   else if (r.measurement && r.measurement->budget_ended)
     print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
   return static_cast<int>(ending.code);
@@ -135,11 +136,10 @@ int show_trials(const ServeQuestion& asked, const ServeRestrictions& only,
                 const MeasureRequest& request, const Launcher& launcher) {
   const ServeRecommendation r =
       recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price);
-  std::string text = r.best ? fmt::format("first trial: {}\n  {}\n", describe(r.best->plan),
-                                          fmt::join(launcher.command(r.best->plan.gpus(),
-                                                                     "JOB.json"),
-                                                    " "))
-                            : "no plan fits, so none is measured\n";
+  std::string text =
+      r.best ? fmt::format("first trial: {}\n  {}\n", describe(r.best->plan),
+                           fmt::join(launcher.command(r.best->plan.gpus(), "JOB.json"), " "))
+             : "no plan fits, so none is measured\n";
   text += fmt::format(
       "at most {} plans are measured; which ones after the first follows from the times measured; "
       "at most {} in all\n",
@@ -220,7 +220,8 @@ Command infer_command() {
           "weights and KV cache as far as they are asked for) and recommends the one with the "
           "highest throughput within the budgets; with --throughput-floor the one with the lowest "
           "latency above it. With --device the plans that could win are measured, each trial is "
-          "stored, and what was measured decides. Requests come as a static batch, or as --concurrency or --rate says, "
+          "stored, and what was measured decides. Requests come as a static batch, or as "
+          "--concurrency or --rate says, "
           "which simulate the batching. No plan within the budgets: exit 4, with the nearest and "
           "what would meet them.",
       .examples =

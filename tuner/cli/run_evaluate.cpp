@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
+#include "engine/base/json_reader.h"
 #include "engine/base/units.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/serving_job.h"
@@ -27,9 +28,8 @@ Evaluation evaluation_of(const Arguments& arguments, const std::string& path) {
 }
 
 std::string text_of(Evaluation kind, const engine::ServingOutcome& result) {
-  const std::string perplexity =
-      fmt::format("perplexity {:.4g} over {} tokens", result.perplexity,
-                  engine::format_grouped(result.scored_tokens));
+  const std::string perplexity = fmt::format("perplexity {:.4g} over {} tokens", result.perplexity,
+                                             engine::format_grouped(result.scored_tokens));
   if (kind == Evaluation::perplexity) return perplexity + "\n";
   return fmt::format("accuracy {:.1f} % of {} examples; {} of the {}\n", 100 * result.accuracy,
                      engine::format_grouped(result.examples), perplexity,

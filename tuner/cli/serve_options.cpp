@@ -86,13 +86,13 @@ void find_inputs(const Arguments& arguments, const std::optional<ClusterSpec>& h
     }
   };
   const std::string gpu = arguments.text("--gpu").value_or("a100-80gb");
-  const std::string stack =
-      arguments.text("--stack").value_or(host ? "autotune" : "tensorrt-llm");
+  const std::string stack = arguments.text("--stack").value_or(host ? "autotune" : "tensorrt-llm");
   attempt([&] { s.model = find_model(arguments.text("--model").value()); });
   if (host) s.cluster = *host;
   attempt([&] {
-    if (!host) s.cluster = find_cluster(gpu, static_cast<int>(arguments.integer("--gpus").value()),
-                             static_cast<int>(arguments.integer("--gpus-per-node").value_or(0)));
+    if (!host)
+      s.cluster = find_cluster(gpu, static_cast<int>(arguments.integer("--gpus").value()),
+                               static_cast<int>(arguments.integer("--gpus-per-node").value_or(0)));
   });
   attempt([&] { s.stack = find_serve_stack(stack); });
   if (arguments.has("--concurrency") && arguments.has("--rate"))

@@ -89,7 +89,8 @@ std::vector<Option> checkpoint_options() {
            .kind = ValueKind::texts,
            .placeholder = "FILES",
            .help = "Virtual tokens that `autotune run tune` found, of one task or several"},
-          whole("--tp", "Tensor-parallel ranks", "1"), whole("--pp", "Pipeline stages", "1"),
+          whole("--tp", "Tensor-parallel ranks", "1"),
+          whole("--pp", "Pipeline stages", "1"),
           whole("--replicas", "Copies of the model that share the work", "1"),
           whole("--batch", "Sequences a replica runs together, at most", "16"),
           whole("--max-seq", "Longest sequence, prompt and answer", "the model's, at most 2048", 2),
@@ -114,9 +115,9 @@ engine::Job checkpoint_job(const Arguments& arguments) {
   const int64_t limit = job.model.positions > 0 ? job.model.positions : kDefaultLongest;
   job.workload.seq = arguments.integer("--max-seq").value_or(std::min(limit, kDefaultLongest));
   if (job.workload.seq > limit)
-    throw engine::InputError(fmt::format(
-        "--max-seq {} is longer than the model's {} positions; give at most that",
-        job.workload.seq, limit));
+    throw engine::InputError(
+        fmt::format("--max-seq {} is longer than the model's {} positions; give at most that",
+                    job.workload.seq, limit));
   job.workload.gbs = 1;
   job.workload.precision = arguments.text("--precision").value_or("f32") == "bf16"
                                ? engine::Precision::bf16

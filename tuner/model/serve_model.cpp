@@ -117,9 +117,8 @@ ServeParts ServeModel::iteration(const Iteration& work) const {
   }
   for (double& seconds : parts.seconds) seconds *= turns_;
   const double logits =
-      turns_ *
-      std::max(2 * rows * head_weights_ / (storage_peak_ * rates.gemm_efficiency),
-               head_weights_ * element / (memory_rate_ * rates.gemm_bandwidth_share));
+      turns_ * std::max(2 * rows * head_weights_ / (storage_peak_ * rates.gemm_efficiency),
+                        head_weights_ * element / (memory_rate_ * rates.gemm_bandwidth_share));
   parts[ServePart::weights] += logits;
   parts[ServePart::overhead] +=
       layers * rates.layer_seconds + rates.step_seconds + rates.sequence_seconds * rows;
@@ -184,8 +183,7 @@ double ServeModel::most_sequences() const {
 
 double ServeModel::sequence_tokens() const {
   const auto page = static_cast<double>(scenario_->stack.page_tokens);
-  const auto tokens =
-      static_cast<double>(scenario_->workload.input + scenario_->workload.output);
+  const auto tokens = static_cast<double>(scenario_->workload.input + scenario_->workload.output);
   return std::ceil(tokens / page) * page;
 }
 

@@ -190,6 +190,17 @@ engine::Job serving_job_of(const ServeScenario& scenario, const ServePlan& plan)
   return job;
 }
 
+std::vector<ServeCandidate> proved_first(const ServeBudgets& budgets,
+                                         const std::vector<ServeCandidate>& all) {
+  std::vector<ServeCandidate> ranked;
+  const bool any = std::any_of(all.begin(), all.end(), [](const auto& c) { return c.is_timed(); });
+  for (const ServeCandidate& candidate : all)
+    if (any ? candidate.is_timed() : !candidate.has_failed()) ranked.push_back(candidate);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [&](const auto& a, const auto& b) { return is_better(budgets, a, b); });
+  return ranked;
+}
+
 ServeMeasureAccount measure_serving(const ServeScenario& scenario, const ServeBudgets& budgets,
                                     Profiler& profiler, const MeasureOptions& options,
                                     std::vector<ServeCandidate>& candidates) {

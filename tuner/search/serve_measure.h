@@ -19,4 +19,8 @@ ServeMeasureAccount measure_serving(const ServeScenario& scenario, const ServeBu
                                     Profiler& profiler, const MeasureOptions& options,
                                     std::vector<ServeCandidate>& candidates);
 
+// What was measured, best first; where no trial succeeded, what did not fail, as predicted.
+std::vector<ServeCandidate> proved_first(const ServeBudgets& budgets,
+                                         const std::vector<ServeCandidate>& all);
+
 }  // namespace tuner

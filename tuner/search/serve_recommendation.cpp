@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "engine/base/units.h"
+#include "tuner/search/serve_measure.h"
 #include "tuner/space/serve_rules.h"
 
 namespace tuner {
@@ -101,11 +102,11 @@ std::vector<std::string> reasons(const ServeRecommendation& r) {
   for (const ServeRunnerUp& other : r.runners_up) {
     if (other.candidate.plan.weights != best.plan.weights) continue;
     const bool missed = best.meets() && !other.candidate.meets();
-    sentences.push_back(fmt::format(
-        "{}: {}", other.difference,
-        missed ? "misses the budget (" + misses(r.budgets, known(other.candidate)) + ")"
-               : fmt::format("{:+.0f} % throughput, {:+.0f} % latency", 100 * other.throughput,
-                             100 * other.latency)));
+    sentences.push_back(
+        fmt::format("{}: {}", other.difference,
+                    missed ? "misses the budget (" + misses(r.budgets, known(other.candidate)) + ")"
+                           : fmt::format("{:+.0f} % throughput, {:+.0f} % latency",
+                                         100 * other.throughput, 100 * other.latency)));
     if (sentences.size() >= 4) break;
   }
   return sentences;
@@ -206,18 +207,6 @@ void add_relaxed(ServeRecommendation& r) {
       fmt::format("the nearest plan misses: {}; with budgets that allow it, it is "
                   "the answer",
                   misses(r.budgets, known(*r.best))));
-}
-
-// What was measured, best first; where no trial succeeded, the best of every kind as predicted.
-std::vector<ServeCandidate> proved_first(const ServeBudgets& budgets,
-                                         const std::vector<ServeCandidate>& all) {
-  std::vector<ServeCandidate> ranked;
-  const bool any = std::any_of(all.begin(), all.end(), [](const auto& c) { return c.is_timed(); });
-  for (const ServeCandidate& candidate : all)
-    if (any ? candidate.is_timed() : !candidate.has_failed()) ranked.push_back(candidate);
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [&](const auto& a, const auto& b) { return is_better(budgets, a, b); });
-  return ranked;
 }
 
 // The longest request for which one sequence has room, where not even one fits.

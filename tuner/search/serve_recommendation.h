@@ -20,8 +20,8 @@ struct ServeRunnerUp {
 
 // What trials cost and told.
 struct ServeMeasureAccount {
-  int plans = 0;         // measured, by trials of now or stored ones
-  int new_trials = 0;    // run now
+  int plans = 0;       // measured, by trials of now or stored ones
+  int new_trials = 0;  // run now
   double spent_seconds = 0;
   bool budget_ended = false;
   double correction = 1;  // measured latency over predicted, median
