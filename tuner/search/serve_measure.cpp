@@ -89,18 +89,25 @@ class ServeMeasuring {
     return guessed;
   }
 
+  // The best answer, or one that is hardly worse and sooner measured.
   ServeCandidate* best_guess() {
-    ServeCandidate* best = nullptr;
-    ServeCandidate best_guessed;
+    std::vector<std::pair<ServeCandidate*, ServeCandidate>> guesses;
     for (ServeCandidate& candidate : candidates_) {
       // The engine keeps keys and values in the type of the weights.
       if (candidate.measured || candidate.plan.kv != candidate.plan.weights) continue;
-      ServeCandidate guessed = guess(candidate);
-      if (best != nullptr && !is_better(budgets_, guessed, best_guessed)) continue;
-      best = &candidate;
-      best_guessed = std::move(guessed);
+      guesses.emplace_back(&candidate, guess(candidate));
     }
-    return best;
+    if (guesses.empty()) return nullptr;
+    auto best = std::min_element(guesses.begin(), guesses.end(), [&](const auto& a, const auto& b) {
+      return is_better(budgets_, a.second, b.second);
+    });
+    if (!best->second.meets()) return best->first;
+    const double enough = best->second.tokens_per_second() / kWorthwhile;
+    for (auto other = guesses.begin(); other != guesses.end(); ++other)
+      if (other->second.meets() && other->second.tokens_per_second() >= enough &&
+          other->second.latency_seconds() < best->second.latency_seconds())
+        best = other;
+    return best->first;
   }
 
   // Whether it might beat the best that was measured.
@@ -193,9 +200,8 @@ engine::Job serving_job_of(const ServeScenario& scenario, const ServePlan& plan)
 std::vector<ServeCandidate> proved_first(const ServeBudgets& budgets,
                                          const std::vector<ServeCandidate>& all) {
   std::vector<ServeCandidate> ranked;
-  const bool any = std::any_of(all.begin(), all.end(), [](const auto& c) { return c.is_timed(); });
   for (const ServeCandidate& candidate : all)
-    if (any ? candidate.is_timed() : !candidate.has_failed()) ranked.push_back(candidate);
+    if (candidate.is_timed()) ranked.push_back(candidate);
   std::stable_sort(ranked.begin(), ranked.end(),
                    [&](const auto& a, const auto& b) { return is_better(budgets, a, b); });
   return ranked;

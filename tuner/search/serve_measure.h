@@ -19,7 +19,7 @@ ServeMeasureAccount measure_serving(const ServeScenario& scenario, const ServeBu
                                     Profiler& profiler, const MeasureOptions& options,
                                     std::vector<ServeCandidate>& candidates);
 
-// What was measured, best first; where no trial succeeded, what did not fail, as predicted.
+// What trials timed, best first.
 std::vector<ServeCandidate> proved_first(const ServeBudgets& budgets,
                                          const std::vector<ServeCandidate>& all);
 

@@ -343,7 +343,8 @@ ServeRecommendation recommend_serving(const ServeScenario& scenario,
   std::vector<ServeCandidate> ranked = std::move(r.search.best);
   if (measure && !ranked.empty()) {
     r.measurement = measure(r.search.all);
-    ranked = proved_first(budgets, r.search.all);
+    auto proved = proved_first(budgets, r.search.all);
+    if (!proved.empty()) ranked = std::move(proved);
   }
   if (!ranked.empty()) {
     r.best = ranked.front();
