@@ -1,4 +1,4 @@
-// What one rank of a tuning job does: find virtual tokens for the job's tasks and write their files.
+// What one rank of a tuning job does: find virtual tokens for its tasks and write their files.
 #pragma once
 #include "engine/worker/rank_run.h"
 

@@ -69,8 +69,8 @@ engine::Job tuning_job(const Arguments& arguments) {
   job.workload.gbs = job.plan.gbs;
   job.workload.attention = engine::AttentionKind::flash;
   if (job.plan.gbs % job.plan.dp != 0)
-    throw engine::InputError(fmt::format("--batch {} must be a multiple of --replicas {}",
-                                         job.plan.gbs, job.plan.dp));
+    throw engine::InputError(
+        fmt::format("--batch {} must be a multiple of --replicas {}", job.plan.gbs, job.plan.dp));
   const int64_t share = job.plan.gbs / job.plan.dp;
   job.plan.mbs = share % job.plan.pp == 0 ? share / job.plan.pp : 1;
   if (tuning.virtual_tokens >= job.workload.seq)
@@ -90,9 +90,9 @@ int run_tune(const Arguments& arguments) {
   std::error_code error;
   fs::create_directories(arguments.text("--output").value(), error);
   if (error)
-    throw engine::Error(engine::ExitCode::storage,
-                        fmt::format("{} cannot be made: {}", *arguments.text("--output"),
-                                    error.message()));
+    throw engine::Error(
+        engine::ExitCode::storage,
+        fmt::format("{} cannot be made: {}", *arguments.text("--output"), error.message()));
   const ScratchFolder folder;
   const StopSignals signals;
   double loss = 0;
@@ -111,14 +111,14 @@ int run_tune(const Arguments& arguments) {
     Json files = Json::array();
     for (const engine::TuningTask& task : job.tuning->tasks)
       files.push_back({{"task", task.name}, {"file", task.prompt_path}});
-    print_result(json_text(Json{{"schema", "autotune.run_tune/1"},
-                                {"method", job.tuning->source == PromptSource::table ? "prompt"
-                                                                                     : "ptuning"},
-                                {"virtual_tokens", job.tuning->virtual_tokens},
-                                {"steps", done},
-                                {"loss", loss},
-                                {"prompts", std::move(files)}}) +
-                 "\n");
+    print_result(
+        json_text(Json{{"schema", "autotune.run_tune/1"},
+                       {"method", job.tuning->source == PromptSource::table ? "prompt" : "ptuning"},
+                       {"virtual_tokens", job.tuning->virtual_tokens},
+                       {"steps", done},
+                       {"loss", loss},
+                       {"prompts", std::move(files)}}) +
+        "\n");
     return 0;
   }
   print_result(fmt::format("{} steps, loss {:.4f}\n", done, loss));
@@ -144,8 +144,9 @@ Command run_tune_command() {
       .words = "run tune",
       .summary = "Adapt a checkpoint to tasks by virtual tokens, its weights untouched",
       .description =
-          "Prompt tuning (Lester et al. 2021) tunes the virtual tokens themselves, p-tuning (Liu et "
-          "al. 2021) an encoder that gives them. Examples are JSON lines {\"text\", \"answer\"}; "
+          "Prompt tuning (Lester et al. 2021) tunes the virtual tokens themselves, p-tuning (Liu "
+          "et al. 2021) an encoder that gives them. Examples are JSON lines {\"text\", "
+          "\"answer\"}; "
           "each file is a task, and all of them run side by side in one batch. The result is one "
           "small safetensors file a task, which --prompt-file of `run generate` and `run evaluate` "
           "takes.",
