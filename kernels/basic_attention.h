@@ -120,11 +120,10 @@ void BasicKernels<Launcher>::paged_attention(ConstView query, ConstView key, Con
         .shape(sequences, DType::i32, 1, query.rows, "sequences")
         .shape(visible, DType::i32, 1, query.rows, "visible")
         .shape(out, type, query.rows, query.cols, "out");
-    launch<T>(
-        query.rows * s.heads, tables.cols * s.page_tokens * s.head_dim,
-        PagedAttention<T>{s, rows_of<T>(query), rows_of<T>(key), rows_of<T>(value),
-                          rows_of<int32_t>(tables), rows_of<int32_t>(sequences),
-                          rows_of<int32_t>(visible), rows_of<T>(out)});
+    launch<T>(query.rows * s.heads, tables.cols * s.page_tokens * s.head_dim,
+              PagedAttention<T>{s, rows_of<T>(query), rows_of<T>(key), rows_of<T>(value),
+                                rows_of<int32_t>(tables), rows_of<int32_t>(sequences),
+                                rows_of<int32_t>(visible), rows_of<T>(out)});
   });
 }
 

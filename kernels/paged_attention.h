@@ -1,5 +1,6 @@
 // Attention over a KV cache in pages: each token reads the keys and values of its sequence through
-// a block table (Kwon et al. 2023). One token and head a group, page by page with a running maximum.
+// a block table (Kwon et al. 2023). One token and head a group, page by page with a running
+// maximum.
 #pragma once
 #include "kernels/attention.h"
 
@@ -20,12 +21,12 @@ template <class T>
 struct PagedAttention {
   using A = Arithmetic<T>;
   PagedShape shape;
-  Rows<const T> query;             // [tokens, heads · head_dim]
-  Rows<const T> key, value;        // the cache
-  Rows<const int32_t> tables;      // [sequences, pages of the longest]
-  Rows<const int32_t> sequences;   // [1, tokens]: row of `tables`
-  Rows<const int32_t> visible;     // [1, tokens]: keys the token sees, itself included
-  Rows<T> out;                     // [tokens, heads · head_dim]
+  Rows<const T> query;            // [tokens, heads · head_dim]
+  Rows<const T> key, value;       // the cache
+  Rows<const int32_t> tables;     // [sequences, pages of the longest]
+  Rows<const int32_t> sequences;  // [1, tokens]: row of `tables`
+  Rows<const int32_t> visible;    // [1, tokens]: keys the token sees, itself included
+  Rows<T> out;                    // [tokens, heads · head_dim]
 
   template <Group G>
   HOST_DEVICE void operator()(const G& group, int64_t row) const {

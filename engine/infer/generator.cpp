@@ -188,9 +188,9 @@ void Generator::follow() {
     if (words.empty()) return;
     const auto choices = run_stage(unpack(words));
     if (choices && stages_ > 1 && world_.coordinate(Axis::tensor) == 0 && !choices->empty())
-      world_.backward().send({choices->data(),
-                              static_cast<int64_t>(choices->size() * sizeof(Choice)), Element::u8},
-                             0);
+      world_.backward().send(
+          {choices->data(), static_cast<int64_t>(choices->size() * sizeof(Choice)), Element::u8},
+          0);
   }
 }
 

@@ -63,8 +63,8 @@ void KvCache::begin_pass(LayerContext& context, const StepBatch& batch) {
     add_run(segment.tokens, segment.first_place == 0 && segment.tokens >= kShortPrompt);
   }
   const auto tokens = static_cast<int64_t>(rows.size());
-  tables_ = to_device(
-      context, {static_cast<int64_t>(segments), static_cast<int64_t>(most_pages)}, tables);
+  tables_ = to_device(context, {static_cast<int64_t>(segments), static_cast<int64_t>(most_pages)},
+                      tables);
   sequences_ = to_device(context, {1, tokens}, sequences);
   visible_ = to_device(context, {1, tokens}, visible);
   rows_ = to_device(context, {1, tokens}, rows);

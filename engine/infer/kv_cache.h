@@ -16,8 +16,8 @@ class KvCache final : public AttentionCache {
 
   // Before a pass: which sequence and place each of its tokens has.
   void begin_pass(LayerContext& context, const StepBatch& batch);
-  void attend(LayerContext& context, int64_t layer, ConstView query, ConstView key,
-              ConstView value, View out, const kernels::AttentionShape& shape) override;
+  void attend(LayerContext& context, int64_t layer, ConstView query, ConstView key, ConstView value,
+              View out, const kernels::AttentionShape& shape) override;
 
  private:
   // Tokens [first, first + count) of the pass: a prompt from its beginning, whose attention needs

@@ -11,8 +11,7 @@ namespace engine {
 
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options), slots_(static_cast<size_t>(options.slots)) {
-  for (int64_t page = options.pages; page-- > 0;)
-    free_pages_.push_back(static_cast<int32_t>(page));
+  for (int64_t page = options.pages; page-- > 0;) free_pages_.push_back(static_cast<int32_t>(page));
 }
 
 int64_t Scheduler::pages_of(const Request& request) const {
@@ -150,14 +149,15 @@ std::vector<Progress> Scheduler::finish(int index, const std::vector<Choice>& ch
   for (auto it = slot.sequences.begin(); it != slot.sequences.end();) {
     const auto sequence = it++;
     const Request& request = sequence->request;
-    const auto rows = request.is_scored()
-                          ? static_cast<size_t>(std::count_if(
-                                request.targets.begin(), request.targets.end(),
-                                [](int32_t target) { return target >= 0; }))
-                          : size_t{1};
+    const auto rows =
+        request.is_scored()
+            ? static_cast<size_t>(std::count_if(request.targets.begin(), request.targets.end(),
+                                                [](int32_t target) { return target >= 0; }))
+            : size_t{1};
     expect(next + rows <= choices.size(), "one choice a row");
-    Progress progress{request.id, {choices.begin() + static_cast<std::ptrdiff_t>(next),
-                                   choices.begin() + static_cast<std::ptrdiff_t>(next + rows)},
+    Progress progress{request.id,
+                      {choices.begin() + static_cast<std::ptrdiff_t>(next),
+                       choices.begin() + static_cast<std::ptrdiff_t>(next + rows)},
                       {}};
     next += rows;
     if (sequence->cancelled) {
@@ -167,8 +167,10 @@ std::vector<Progress> Scheduler::finish(int index, const std::vector<Choice>& ch
       progress.finish = Finish::scored;
     } else {
       sequence->last_token = progress.choices[0].token;
-      if (sequence->last_token == request.end_token) progress.finish = Finish::end_token;
-      else if (++sequence->generated == request.most_tokens) progress.finish = Finish::length;
+      if (sequence->last_token == request.end_token)
+        progress.finish = Finish::end_token;
+      else if (++sequence->generated == request.most_tokens)
+        progress.finish = Finish::length;
     }
     if (progress.finish) end(slot, sequence);
     all.push_back(std::move(progress));

@@ -37,10 +37,10 @@ struct Progress {
 };
 
 struct SchedulerOptions {
-  int64_t batch = 1;         // sequences in flight, at most
-  int slots = 1;             // batches on their way at once: the pipeline's stages
-  bool continuous = true;    // sequences join and leave; else a batch begins and ends together
-  int64_t longest = 0;       // tokens of a sequence that the model has places for
+  int64_t batch = 1;       // sequences in flight, at most
+  int slots = 1;           // batches on their way at once: the pipeline's stages
+  bool continuous = true;  // sequences join and leave; else a batch begins and ends together
+  int64_t longest = 0;     // tokens of a sequence that the model has places for
   int64_t page_tokens = 16;
   int64_t pages = 0;  // of the KV cache
   // Prompt tokens of a pass, at most, if it has more than one prompt.

@@ -54,6 +54,7 @@ class Chunk {
   // T[tokens, hidden].
   Tensor infer(LayerContext& context, Tensor input, ConstView ids, const MicroBatch& batch) const;
   const Head& head() const { return *head_; }
+  const Parameter* embedding_table() const { return embedding_->table(); }
   // grad T[local_tokens, hidden], or empty with the head, whose loss counts `factor` times. Returns
   // the gradient of the input, or nothing with the embedding.
   Tensor backward(LayerContext& context, ParameterAccess& access, Tensor grad, double factor,

@@ -41,25 +41,28 @@ OptimizerSpec optimizer_from_json(ObjectReader reader) {
 Json job_to_json(const Job& job) {
   Json model;
   to_json(model, job.model);
-  return {{"schema", "autotune.job/1"},
-          {"model", std::move(model)},
-          {"plan", plan_to_json(job.plan, job.model.layers)},
-          {"workload", workload_to_json(job.workload)},
-          {"optimizer", optimizer_to_json(job.optimizer)},
-          {"steps", job.steps},
-          {"warmup_steps", job.warmup_steps},
-          {"seed", job.seed},
-          {"memory_limit_bytes", job.memory_limit_bytes},
-          {"phantom_rank", job.phantom_rank},
-          {"data_prefix", job.data_prefix},
-          {"validation_prefix", job.validation_prefix},
-          {"validation_interval", job.validation_interval},
-          {"validation_batches", job.validation_batches},
-          {"checkpoint_load", job.checkpoint_load},
-          {"checkpoint_save", job.checkpoint_save},
-          {"checkpoint_interval", job.checkpoint_interval},
-          {"events_path", job.events_path},
-          {"outcome_path", job.outcome_path}};
+  Json json = {{"schema", "autotune.job/1"},
+               {"model", std::move(model)},
+               {"plan", plan_to_json(job.plan, job.model.layers)},
+               {"workload", workload_to_json(job.workload)},
+               {"optimizer", optimizer_to_json(job.optimizer)},
+               {"steps", job.steps},
+               {"warmup_steps", job.warmup_steps},
+               {"seed", job.seed},
+               {"memory_limit_bytes", job.memory_limit_bytes},
+               {"phantom_rank", job.phantom_rank},
+               {"data_prefix", job.data_prefix},
+               {"validation_prefix", job.validation_prefix},
+               {"validation_interval", job.validation_interval},
+               {"validation_batches", job.validation_batches},
+               {"checkpoint_load", job.checkpoint_load},
+               {"checkpoint_save", job.checkpoint_save},
+               {"checkpoint_interval", job.checkpoint_interval},
+               {"events_path", job.events_path},
+               {"outcome_path", job.outcome_path}};
+  if (job.serving) json["serving"] = serving_to_json(*job.serving);
+  if (job.tuning) json["tuning"] = tuning_to_json(*job.tuning);
+  return json;
 }
 
 Job job_from_json(const Json& json, const std::string& source) {
@@ -87,11 +90,15 @@ Job job_from_json(const Json& json, const std::string& source) {
   const Json& model = reader.value("model");
   const Json& plan = reader.value("plan");
   const Json& workload = reader.value("workload");
+  const Json& serving = reader.value("serving");
+  const Json& tuning = reader.value("tuning");
   reader.finish();
   problems.throw_if_any();
   job.model = model_spec_from_json(model, source + ": model");
   job.plan = plan_from_json(plan, source + ": plan");
   job.workload = workload_from_json(workload, source + ": workload");
+  if (!serving.is_null()) job.serving = serving_from_json(serving, source + ": serving");
+  if (!tuning.is_null()) job.tuning = tuning_from_json(tuning, source + ": tuning");
   return job;
 }
 

@@ -2,10 +2,13 @@
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "engine/plan/model_spec.h"
 #include "engine/plan/parallel_plan.h"
+#include "engine/plan/serving.h"
+#include "engine/plan/tuning.h"
 #include "engine/plan/workload.h"
 
 namespace engine {
@@ -27,6 +30,9 @@ struct Job {
   ParallelPlan plan;
   Workload workload;
   OptimizerSpec optimizer;
+  // The job serves the model, or tunes virtual tokens for it, instead of training it.
+  std::optional<ServingSpec> serving = {};
+  std::optional<TuningSpec> tuning = {};
   int64_t steps = 10;
   int64_t warmup_steps = 2;  // of `steps`, not timed
   uint64_t seed = 1;

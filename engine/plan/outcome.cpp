@@ -79,6 +79,7 @@ Json outcome_to_json(const Outcome& outcome) {
                {"violations", std::move(violations)}};
   if (!outcome.reason.empty()) json["reason"] = outcome.reason;
   if (!outcome.measured) return json;
+  if (outcome.serving) json["serving"] = serving_outcome_to_json(*outcome.serving);
   json["samples_seconds"] = outcome.samples_seconds;
   json["matmul_flops_per_rank"] = outcome.matmul_flops_per_rank;
   json["loss"] = outcome.loss ? finite(*outcome.loss) : Json(nullptr);
@@ -125,6 +126,8 @@ Outcome outcome_from_json(const Json& json, const std::string& source) {
     for (const Json& sample : samples)
       if (sample.is_number()) outcome.samples_seconds.push_back(sample.get<double>());
   outcome.matmul_flops_per_rank = reader.number("matmul_flops_per_rank", {}, 0.0);
+  if (reader.has("serving"))
+    outcome.serving = serving_outcome_from_json(reader.value("serving"), source);
   if (reader.has("loss")) outcome.loss = reader.number("loss", {-1e30, 1e30});
   if (reader.has("gradient_norm")) outcome.gradient_norm = reader.number("gradient_norm", {});
   for (ObjectReader& row : reader.objects("traffic"))

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/plan/serving.h"
+
 namespace engine {
 
 // What memory is used for. The names stand in JSON as "<name>_bytes" and in reports.
@@ -97,6 +99,8 @@ struct Outcome {
   std::vector<Traffic> traffic;
   std::optional<double> loss;           // absent for phantom ranks
   std::optional<double> gradient_norm;  // absent for phantom ranks
+  // Of a serving job, whose samples are the latencies of its steps.
+  std::optional<ServingOutcome> serving = {};
 };
 
 // The record `autotune.estimate/1`, without the schema member.

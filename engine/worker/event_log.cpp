@@ -27,7 +27,8 @@ void EventLog::write(const std::string& name, const nlohmann::json& fields) {
   if (file_ == nullptr) return;
   nlohmann::json line = {{"event", name}};
   line.update(fields);
-  const std::string text = line.dump() + "\n";
+  const std::string text =
+      line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   std::fwrite(text.data(), 1, text.size(), file_);
   std::fflush(file_);
 }

@@ -14,6 +14,9 @@
 #include "engine/base/json_reader.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_checkpoint.h"
+#include "engine/worker/rank_memory.h"
+#include "engine/worker/serving_run.h"
+#include "engine/worker/tuning_run.h"
 
 namespace engine {
 namespace {
@@ -23,13 +26,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// What every rank tells the one that reports.
-struct RankCounts {
-  double stage = 0, peak_bytes = 0, flops = 0;
-  double bytes[kMemoryUses] = {};
-  static constexpr int64_t kValues = 3 + kMemoryUses;
-};
 
 class RankRun {
  public:
@@ -125,24 +121,9 @@ class RankRun {
     return stop != 0;
   }
 
-  std::vector<RankCounts> gather_counts() {
-    RankCounts counts;
-    const Meter& meter = device_->meter();
-    counts.stage = world_.coordinate(Axis::pipeline);
-    counts.peak_bytes = static_cast<double>(meter.peak());
-    counts.flops = matmul_flops_;
-    for (int use = 0; use < kMemoryUses; ++use)
-      counts.bytes[use] = static_cast<double>(meter.peak(static_cast<MemoryUse>(use)));
-    if (phantom_) return {counts};
-    std::vector<RankCounts> all(static_cast<size_t>(job_.plan.world()));
-    static_assert(sizeof(RankCounts) == RankCounts::kValues * sizeof(double));
-    world_.all().all_gather({&counts, RankCounts::kValues, Element::f64},
-                            {all.data(), RankCounts::kValues * job_.plan.world(), Element::f64});
-    return all;
-  }
-
   Outcome report() {
-    const std::vector<RankCounts> ranks = gather_counts();
+    MemoryOutcome memory =
+        gather_memory(world_, device_->meter(), job_.memory_limit_bytes, phantom_);
     if (!reports_) return {};
     Outcome outcome;
     outcome.measured = true;
@@ -152,26 +133,9 @@ class RankRun {
     outcome.traffic = traffic_;
     outcome.samples_seconds = samples_;
     outcome.matmul_flops_per_rank = matmul_flops_;
-    outcome.memory = memory_of(ranks);
+    outcome.memory = std::move(memory);
     add_times(outcome);
     return outcome;
-  }
-
-  // The most of each use on any rank of a stage; the peak is that of all uses together.
-  MemoryOutcome memory_of(const std::vector<RankCounts>& ranks) const {
-    MemoryOutcome memory;
-    memory.capacity_bytes = job_.memory_limit_bytes;
-    std::map<int, StageMemory> stages;
-    for (const RankCounts& rank : ranks) {
-      const int stage = static_cast<int>(rank.stage);
-      StageMemory& row = stages[stage];
-      row.stage = stage;
-      for (int use = 0; use < kMemoryUses; ++use)
-        row.bytes[use] = std::max(row.bytes[use], rank.bytes[use]);
-      memory.peak_bytes = std::max(memory.peak_bytes, rank.peak_bytes);
-    }
-    for (const auto& [stage, row] : stages) memory.stages.push_back(row);
-    return memory;
   }
 
   // The median of the steps behind the warm-up, and between which 90 % of them lie.
@@ -212,6 +176,8 @@ class RankRun {
 }  // namespace
 
 Outcome run_rank(const Job& job, Communicator& ranks, const RankOptions& options) {
+  if (job.serving) return run_serving_rank(job, ranks, options);
+  if (job.tuning) return run_tuning_rank(job, ranks, options);
   return RankRun(job, ranks, options).run();
 }
 

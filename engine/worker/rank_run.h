@@ -1,4 +1,4 @@
-// What one rank of a job does: train the job's steps, and count what they cost.
+// What one rank of a job does: train the job's steps or serve, and count what they cost.
 #pragma once
 #include <atomic>
 #include <string>
@@ -27,9 +27,10 @@ struct RankOptions {
   EventLog* events = nullptr;               // of the rank that reports
 };
 
-// Trains on `ranks`, of job.plan.world() ranks (phantoms but for one when job.phantom_rank >= 0),
-// and returns the Outcome: complete on the rank that reports (0, or the one that is no phantom),
-// empty on others. Throws BadNumbers, Interrupted, OutOfMemory and what else went wrong.
+// Trains or serves on `ranks`, of job.plan.world() ranks (phantoms but for one when
+// job.phantom_rank >= 0), and returns the Outcome: complete on the rank that reports (0, or the one
+// that is no phantom), empty on others. Throws BadNumbers, Interrupted, OutOfMemory and what else
+// went wrong.
 Outcome run_rank(const Job& job, Communicator& ranks, const RankOptions& options);
 
 // Into one file, which is whole at any time. Throws Error (storage).

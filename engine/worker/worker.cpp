@@ -109,7 +109,8 @@ class WorkerRun {
         if (ranks.size() != job_.plan.world())
           throw InputError(fmt::format("started {} MPI ranks for a plan of {}", ranks.size(),
                                        job_.plan.world()));
-        EventLog events(ranks.rank() == 0 ? job_.events_path : "");
+        // Every replica that serves tells of its own requests.
+        EventLog events(ranks.rank() == 0 || job_.serving ? job_.events_path : "");
         run_one(ranks, mpi_ranks_here(), events);
       } catch (...) {
         // The exception ends every rank of the job: this is the last chance to say why.

@@ -42,9 +42,8 @@ Values exact(const Values& q, const Values& k, const Values& v, const PagedShape
 class PagedAttentionTest : public KernelTest {};
 
 TEST_P(PagedAttentionTest, IsItsDefinition) {
-  for (const PagedShape& s :
-       {PagedShape{1, 1, 1, 4, 1}, PagedShape{4, 2, 8, 4, 0.3}, PagedShape{2, 2, 17, 5, 0.2},
-        PagedShape{4, 1, 72, 16, 0.1}}) {
+  for (const PagedShape& s : {PagedShape{1, 1, 1, 4, 1}, PagedShape{4, 2, 8, 4, 0.3},
+                              PagedShape{2, 2, 17, 5, 0.2}, PagedShape{4, 1, 72, 16, 0.1}}) {
     const int64_t tokens = int64_t(kTokens.size());
     Matrix q = Matrix::random(type(), tokens, s.heads * s.head_dim, 1);
     Matrix key = Matrix::random(type(), 6 * s.page_tokens, s.kv_heads * s.head_dim, 2);

@@ -17,9 +17,11 @@ const std::vector<Command>& all_commands() {
         validate_train_command(),  //
         validate_infer_command(),  //
         calibrate_command(),       //
-        run_train_command(),       //
         run_tokenize_command(),    //
         run_train_command(),       //
+        run_generate_command(),    //
+        run_tune_command(),        //
+        run_evaluate_command(),    //
         models_command(),          //
         gpus_command(),            //
         explain_command(),         //

@@ -4,13 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/host_cluster.h"
+#include "tuner/cli/measure_options.h"
+#include "tuner/cli/progress.h"
 #include "tuner/cli/serve_options.h"
+#include "tuner/cli/stop_signals.h"
+#include "tuner/search/serve_measure.h"
 #include "tuner/search/serve_recommendation.h"
 #include "tuner/space/serve_rules.h"
 
@@ -60,21 +66,117 @@ std::string title_of(const ServeRecommendation& r) {
                      r.best->predicted.tokens_per_second);
 }
 
-int run_infer(const Arguments& arguments) {
-  const ServeRestrictions only = serve_restrictions_of(arguments);
-  const bool batch_is_one = only.batch == std::vector<int64_t>{1};
-  const ServeQuestion asked = serve_question_of(arguments, batch_is_one);
-  refuse_impossible(asked.scenario, only);
+struct Ending {
+  ExitCode code = ExitCode::found;
+  std::string status = "found";
+};
+
+Ending ending_of(const ServeRecommendation& r, int stopped_by) {
+  if (!r.best) return {ExitCode::nothing_fits, "nothing fits"};
+  if (stopped_by != 0)
+    return {stopped_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated, "interrupted"};
+  if (!r.meets_budget()) return {ExitCode::target_missed, "target missed"};
+  return {};
+}
+
+int predict_only(const Arguments& arguments, const ServeQuestion& asked,
+                 const ServeRestrictions& only) {
   ServeRecommendation r =
       recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price);
   tell_defaults(asked.defaults, r.assumptions);
   const nlohmann::json answer = serve_recommendation_to_json(r);
   print_answer(answer, arguments);
-  const char* status = !r.best ? "nothing fits" : r.meets_budget() ? "found" : "target missed";
+  const Ending ending = ending_of(r, 0);
   store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "infer", title_of(r),
-               status);
-  if (!r.best) return static_cast<int>(ExitCode::nothing_fits);
-  return static_cast<int>(r.meets_budget() ? ExitCode::found : ExitCode::target_missed);
+               ending.status);
+  return static_cast<int>(ending.code);
+}
+
+int measure_too(const Arguments& arguments, const ServeQuestion& asked,
+                const ServeRestrictions& only, const MeasureRequest& request,
+                const Launcher& launcher, const Host& host) {
+  Store store(store_path(arguments));
+  const int64_t run = store.add_run(
+      unfinished_run(arguments, asked.scenario.model, asked.scenario.cluster, "infer"));
+  Profiler profiler(store, run, launcher, host);
+  const StopSignals signals;
+  ServeRecommendation r;
+  {
+    ProgressLine line;
+    const auto tell = [&](const MeasureProgress& p) {
+      line.tell(fmt::format("measuring {} of at most {}: {}; {} of {} spent", p.done + 1, p.total,
+                            p.now, engine::format_seconds(p.spent_seconds),
+                            engine::format_seconds(p.budget_seconds)));
+    };
+    const MeasureOptions options = {.most_plans = request.most_plans,
+                                    .budget_seconds = request.budget_seconds,
+                                    .stop = &signals.seen(),
+                                    .progress = tell};
+    r = recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price,
+                          [&](std::vector<ServeCandidate>& candidates) {
+                            return measure_serving(asked.scenario, asked.budgets, profiler, options,
+                                                   candidates);
+                          });
+  }
+  tell_defaults(asked.defaults, r.assumptions);
+  const nlohmann::json answer = serve_recommendation_to_json(r);
+  const Ending ending = ending_of(r, signals.seen());
+  print_answer(answer, arguments);
+  store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
+  if (ending.status == "interrupted")
+    print_message(
+        "interrupted; what was measured is stored: the same command goes on from there\n");
+  else if (r.measurement && r.measurement->budget_ended)
+    print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
+  return static_cast<int>(ending.code);
+}
+
+// Prints what would be run first. Nothing is stored.
+int show_trials(const ServeQuestion& asked, const ServeRestrictions& only,
+                const MeasureRequest& request, const Launcher& launcher) {
+  const ServeRecommendation r =
+      recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price);
+  std::string text =
+      r.best ? fmt::format("first trial: {}\n  {}\n", describe(r.best->plan),
+                           fmt::join(launcher.command(r.best->plan.gpus(), "JOB.json"), " "))
+             : "no plan fits, so none is measured\n";
+  text += fmt::format(
+      "at most {} plans are measured; which ones after the first follows from the times measured; "
+      "at most {} in all\n",
+      request.most_plans, engine::format_seconds(request.budget_seconds));
+  print_result(text);
+  return 0;
+}
+
+// Trials of this machine tell nothing about another device or software.
+void refuse_foreign_device(const ServeScenario& scenario) {
+  if (scenario.cluster.device.is_cpu() && scenario.stack.name == "autotune") return;
+  throw engine::InputError(
+      fmt::format("trials on this CPU cannot time {} under {}; leave out --gpu and --stack to make "
+                  "this machine the cluster, or leave out --measure",
+                  scenario.cluster.device.name, scenario.stack.name));
+}
+
+int run_infer(const Arguments& arguments) {
+  const MeasureRequest request = measure_request_of(arguments);
+  std::optional<Launcher> launcher;
+  if (request.most_plans > 0) launcher = Launcher::find(request.launcher);
+  const Host host = this_host();
+  std::optional<ClusterSpec> cluster;
+  if (request.this_host) {
+    HostCluster found = host_cluster(host, static_cast<int>(*arguments.integer("--gpus")),
+                                     launcher ? environment_of(host, *launcher).hash : "");
+    if (!found.remark.empty()) print_message(found.remark + "\n");
+    cluster = std::move(found.cluster);
+  }
+  const ServeRestrictions only = serve_restrictions_of(arguments);
+  const bool batch_is_one = only.batch == std::vector<int64_t>{1};
+  const ServeQuestion asked = serve_question_of(arguments, batch_is_one, cluster);
+  refuse_impossible(asked.scenario, only);
+  if (!launcher) return predict_only(arguments, asked, only);
+  refuse_foreign_device(asked.scenario);
+  if (request.dry_run) return show_trials(asked, only, request, *launcher);
+  return measure_too(arguments, asked, only, request, *launcher, host);
 }
 
 // The exit code of a single plan: it breaks a rule or does not fit, misses a budget, or is sound.
@@ -117,7 +219,9 @@ Command infer_command() {
           "Predicts every legal plan (tensor and pipeline parallelism, replicas, batch, formats of "
           "weights and KV cache as far as they are asked for) and recommends the one with the "
           "highest throughput within the budgets; with --throughput-floor the one with the lowest "
-          "latency above it. Requests come as a static batch, or as --concurrency or --rate says, "
+          "latency above it. With --device the plans that could win are measured, each trial is "
+          "stored, and what was measured decides. Requests come as a static batch, or as "
+          "--concurrency or --rate says, "
           "which simulate the batching. No plan within the budgets: exit 4, with the nearest and "
           "what would meet them.",
       .examples =
@@ -128,11 +232,15 @@ Command infer_command() {
            {"infer --model llama-3.1-70b --gpus 8 --gpu h100-80gb --rate 5 --percentile p99 "
             "--ttft 1s --weights bf16,fp8",
             "5 requests a second; fp8 weights are allowed"},
+           {"infer --model gpt3-tiny --gpus 2 --device cpu --input 64 --output 32 --latency-budget "
+            "1s",
+            "Measure plans of two ranks on this machine"},
            {"infer --model llama-3.1-8b --gpus 4 --throughput-floor 20k --gpu-hour-price 2",
             "The lowest latency at 20,000 tokens/s, and its cost"}},
       .options = serve_scenario_options(),
       .run = run_infer};
   for (Option& option : serve_restriction_options()) command.options.push_back(std::move(option));
+  for (Option& option : measure_options()) command.options.push_back(std::move(option));
   command.options.push_back(json_option());
   command.options.push_back(database_option());
   return command;

@@ -74,7 +74,8 @@ std::vector<Option> options_of_plan(bool list) {
 }
 
 // The system of the user's GPU, the model and the stack, with all problems at once.
-void find_inputs(const Arguments& arguments, ServeQuestion& question) {
+void find_inputs(const Arguments& arguments, const std::optional<ClusterSpec>& host,
+                 ServeQuestion& question) {
   ServeScenario& s = question.scenario;
   std::vector<std::string> problems;
   const auto attempt = [&](auto read) {
@@ -85,18 +86,20 @@ void find_inputs(const Arguments& arguments, ServeQuestion& question) {
     }
   };
   const std::string gpu = arguments.text("--gpu").value_or("a100-80gb");
-  const std::string stack = arguments.text("--stack").value_or("tensorrt-llm");
+  const std::string stack = arguments.text("--stack").value_or(host ? "autotune" : "tensorrt-llm");
   attempt([&] { s.model = find_model(arguments.text("--model").value()); });
+  if (host) s.cluster = *host;
   attempt([&] {
-    s.cluster = find_cluster(gpu, static_cast<int>(arguments.integer("--gpus").value()),
-                             static_cast<int>(arguments.integer("--gpus-per-node").value_or(0)));
+    if (!host)
+      s.cluster = find_cluster(gpu, static_cast<int>(arguments.integer("--gpus").value()),
+                               static_cast<int>(arguments.integer("--gpus-per-node").value_or(0)));
   });
   attempt([&] { s.stack = find_serve_stack(stack); });
   if (arguments.has("--concurrency") && arguments.has("--rate"))
     problems.emplace_back(
         "--concurrency is a closed loop and --rate an open one; give one of them");
   if (!problems.empty()) throw engine::InputError(problems);
-  if (!arguments.has("--gpu")) question.defaults.push_back("GPU " + gpu);
+  if (!arguments.has("--gpu") && !host) question.defaults.push_back("GPU " + gpu);
   if (!arguments.has("--stack")) question.defaults.push_back("stack " + stack);
 }
 
@@ -152,9 +155,10 @@ std::vector<Option> serve_scenario_options() {
 std::vector<Option> serve_restriction_options() { return options_of_plan(true); }
 std::vector<Option> serve_plan_options() { return options_of_plan(false); }
 
-ServeQuestion serve_question_of(const Arguments& arguments, bool batch_is_one) {
+ServeQuestion serve_question_of(const Arguments& arguments, bool batch_is_one,
+                                const std::optional<ClusterSpec>& host) {
   ServeQuestion question;
-  find_inputs(arguments, question);
+  find_inputs(arguments, host, question);
   set_workload(arguments, batch_is_one, question);
   use_rates(question.scenario, ServeRatesTable::load());
   ServeBudgets& budgets = question.budgets;

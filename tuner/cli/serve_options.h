@@ -1,6 +1,7 @@
 // The options that say what is served, on what, to whom, and how well: shared by infer, estimate
 // and check.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ struct ServeQuestion {
 };
 
 // Throws InputError with every problem of the values. A static batch restricted to one sequence is
-// an isolated request.
-ServeQuestion serve_question_of(const Arguments& arguments, bool batch_is_one);
+// an isolated request. With `host` that machine is the cluster, and this engine the stack.
+ServeQuestion serve_question_of(const Arguments& arguments, bool batch_is_one,
+                                const std::optional<ClusterSpec>& host = {});
 ServeRestrictions serve_restrictions_of(const Arguments& arguments);
 // Degrees that are not given are 1, formats are the checkpoint's.
 ServePlan serve_plan_of(const Arguments& arguments, const ServeScenario& scenario);

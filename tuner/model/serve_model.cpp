@@ -41,6 +41,12 @@ ServeModel::ServeModel(const ServeScenario& scenario, const ServePlan& plan)
   memory_rate_ = device.memory_bytes_per_second;
   product_peak_ = device.peak(product_precision(plan.weights, device));
   storage_peak_ = device.peak(product_precision(ServeFormat::bf16, device));
+  if (device.is_cpu()) {
+    const int ranks = plan.gpus();
+    const int cores = std::max(1, device.multiprocessors / ranks);
+    for (double* rate : {&memory_rate_, &product_peak_, &storage_peak_}) *rate *= cores;
+    turns_ = std::max(1.0, static_cast<double>(plan.tp * plan.replicas) / device.multiprocessors);
+  }
   size_layer();
 }
 
@@ -109,9 +115,10 @@ ServeParts ServeModel::iteration(const Iteration& work) const {
                         rates.reduce_extra_seconds * std::log2(plan_.tp);
     parts[ServePart::communication] += layers * (model.parallel_block ? 1 : 2) * each;
   }
+  for (double& seconds : parts.seconds) seconds *= turns_;
   const double logits =
-      std::max(2 * rows * head_weights_ / (storage_peak_ * rates.gemm_efficiency),
-               head_weights_ * element / (memory_rate_ * rates.gemm_bandwidth_share));
+      turns_ * std::max(2 * rows * head_weights_ / (storage_peak_ * rates.gemm_efficiency),
+                        head_weights_ * element / (memory_rate_ * rates.gemm_bandwidth_share));
   parts[ServePart::weights] += logits;
   parts[ServePart::overhead] +=
       layers * rates.layer_seconds + rates.step_seconds + rates.sequence_seconds * rows;
@@ -170,16 +177,20 @@ double ServeModel::kv_token_capacity() const {
 }
 
 double ServeModel::most_sequences() const {
-  const ServeWorkload& work = scenario_->workload;
   return std::min(static_cast<double>(scenario_->stack.sequences),
-                  std::floor(kv_token_capacity() / static_cast<double>(work.input + work.output)));
+                  std::floor(kv_token_capacity() / sequence_tokens()));
+}
+
+double ServeModel::sequence_tokens() const {
+  const auto page = static_cast<double>(scenario_->stack.page_tokens);
+  const auto tokens = static_cast<double>(scenario_->workload.input + scenario_->workload.output);
+  return std::ceil(tokens / page) * page;
 }
 
 ServeMemory ServeModel::memory(double sequences) const {
-  const ServeWorkload& work = scenario_->workload;
   ServeMemory memory;
   memory.weight_bytes = weight_bytes();
-  memory.kv_bytes = sequences * static_cast<double>(work.input + work.output) * kv_token_bytes_;
+  memory.kv_bytes = sequences * sequence_tokens() * kv_token_bytes_;
   memory.activation_bytes = activation_bytes(sequences);
   memory.runtime_bytes = runtime_bytes();
   memory.capacity_bytes = scenario_->cluster.device.memory_bytes;

@@ -69,6 +69,8 @@ class ServeModel {
   double kv_token_capacity() const;
   // Sequences of the workload's length that run at once: by the stack's limit and the KV cache.
   double most_sequences() const;
+  // Tokens of KV cache that a sequence of the workload's full length takes: whole pages.
+  double sequence_tokens() const;
 
   // Whether the workload is one batch that is held as a whole. Else more sequences than the KV
   // cache has room for wait for their turn.
@@ -99,6 +101,8 @@ class ServeModel {
   double head_weights_ = 0;
   double end_bytes_ = 0;  // embedding and head of a stage that has both, or the larger
   double kv_token_bytes_ = 0;
+  // On a CPU the ranks share the cores: above 1 they take turns.
+  double turns_ = 1;
   double memory_rate_ = 0;
   double product_peak_ = 0;  // of the products
   double storage_peak_ = 0;  // of attention and the head

@@ -2,29 +2,18 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "engine/plan/model_spec.h"
+#include "engine/plan/serving.h"
 #include "tuner/model/cluster_spec.h"
 #include "tuner/model/serve_rates.h"
 #include "tuner/model/serve_stack.h"
 
 namespace tuner {
 
-// How requests arrive. A time to first token means nothing without it.
-enum class Arrival : uint8_t {
-  isolated,      // one request alone
-  static_batch,  // a batch starts together and ends together
-  closed_loop,   // a number of clients, each sends its next request when it has its answer
-  poisson,       // independent requests at a mean rate
-  saturated,     // a queue that never empties
-};
-constexpr std::array<std::string_view, 5> kArrivalNames = {"isolated", "static", "closed_loop",
-                                                           "poisson", "saturated"};
-constexpr std::string_view name_of(Arrival arrival) {
-  return kArrivalNames[static_cast<size_t>(arrival)];
-}
+using engine::Arrival;
+using engine::kArrivalNames;
 
 struct ServeWorkload {
   int64_t input = 512;   // tokens of a prompt

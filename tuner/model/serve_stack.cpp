@@ -93,6 +93,7 @@ ServeStack serve_stack_from_json(const Json& json, const std::string& source) {
   stack.divisible_vocab = file.flag("divisible_vocab");
   stack.prompt_tokens = file.integer("prompt_tokens", {1, int64_t{1} << 40});
   stack.sequences = file.integer("sequences", {1, int64_t{1} << 40});
+  stack.page_tokens = file.integer("page_tokens", {1, 1024}, 1);
   stack.weights = formats(file, "weights");
   stack.kv = formats(file, "kv");
   stack.low_precision_kv = file.flag("low_precision_kv");

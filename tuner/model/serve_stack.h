@@ -42,6 +42,7 @@ struct ServeStack {
   bool divisible_vocab = false;  // the vocabulary must divide by tp
   int64_t prompt_tokens = 0;     // of one iteration at most, in-flight batching
   int64_t sequences = 0;         // in flight at most
+  int64_t page_tokens = 1;       // a sequence takes whole pages of the KV cache
   std::vector<ServeFormat> weights, kv;
   bool low_precision_kv =
       false;  // with fp8 and fp4 weights the KV cache is fp8 unless asked otherwise

@@ -69,6 +69,21 @@ void read_memory(ObjectReader memory, ServeRecord& record) {
     record.memory.emplace_back(use, memory.number(std::string(use) + "_bytes", {}, 0.0));
 }
 
+std::optional<ServeMeasuredRecord> read_measured(ObjectReader& reader) {
+  if (reader.value("measured").is_null()) return std::nullopt;
+  ObjectReader m = reader.object("measured");
+  if (!m.has("latency_seconds")) return std::nullopt;  // the trial failed
+  ServeMeasuredRecord measured;
+  measured.latency = m.number("latency_seconds", {});
+  measured.ttft = m.number("ttft_seconds", {}, 0.0);
+  measured.tpot = m.number("tpot_seconds", {}, 0.0);
+  measured.tokens_per_second = m.number("tokens_per_second", {}, 0.0);
+  measured.peak_bytes = m.object("memory").number("peak_bytes", {}, 0.0);
+  measured.samples = static_cast<int64_t>(m.value("samples_seconds").size());
+  measured.meets = m.flag("meets_budget", false);
+  return measured;
+}
+
 ServeRecord read_record(ObjectReader reader) {
   ServeRecord record;
   record.plan = serve_plan_from_json(reader.value("plan"), kSource);
@@ -94,6 +109,7 @@ ServeRecord read_record(ObjectReader reader) {
   record.decode = read_parts(parts.object("decode"));
   record.waiting = parts.number("waiting", {-1e300, 1e300}, 0.0);
   read_memory(p.object("memory"), record);
+  record.measured = read_measured(reader);
   return record;
 }
 
@@ -132,6 +148,12 @@ InferAnswer read_infer_answer(const Json& json) {
   answer.runners_up = read_others(reader, "runners_up");
   for (const ObjectReader& point : reader.objects("frontier"))
     answer.frontier.push_back(read_record(point));
+  if (reader.has("measurement")) {
+    ObjectReader account = reader.object("measurement");
+    answer.new_trials = account.integer("new_trials", {}, 0);
+    answer.spent_seconds = account.number("spent_seconds", {}, 0.0);
+    answer.correction = account.number("correction", {}, 1.0);
+  }
   answer.reasons = read_texts(reader, "reasons");
   answer.remedies = read_texts(reader, "remedies");
   answer.hints = read_texts(reader, "hints");

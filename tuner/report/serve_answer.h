@@ -20,6 +20,14 @@ struct ServeQuantity {
   std::vector<std::pair<std::string, double>> percentiles;  // "p50", "p90", "p99"
 };
 
+// What trials of a plan showed.
+struct ServeMeasuredRecord {
+  double latency = 0, ttft = 0, tpot = 0, tokens_per_second = 0;
+  double peak_bytes = 0;
+  int64_t samples = 0;
+  bool meets = false;
+};
+
 struct ServeRecord {
   ServePlan plan;
   std::string text;  // the plan in words
@@ -36,6 +44,7 @@ struct ServeRecord {
   double waiting = 0;
   std::vector<std::pair<std::string, double>> memory;  // bytes by use
   double peak_bytes = 0, capacity_bytes = 0, kv_token_capacity = 0;
+  std::optional<ServeMeasuredRecord> measured = {};
 };
 
 struct ServeRunnerUpRecord {
@@ -60,6 +69,9 @@ struct InferAnswer {
   int64_t candidates = 0, legal = 0, fits = 0, meets = 0;
   double seconds = 0;
   bool meets_budget = false;
+  // Trials, where any were asked for.
+  std::optional<int64_t> new_trials = {};
+  double spent_seconds = 0, correction = 1;
   std::optional<ServeRecord> best, smallest;
   std::vector<ServeRunnerUpRecord> runners_up;
   std::vector<ServeRecord> frontier;

@@ -92,6 +92,15 @@ bool has_budget(const ServeQuestionRecord& q) {
   return q.latency || q.ttft || q.tpot || q.tokens_per_second;
 }
 
+void add_measured(const ServeMeasuredRecord& m, Section& section) {
+  section.blocks.emplace_back(Sentence{
+      fmt::format("measured: latency {}, TTFT {}, TPOT {}, {:.4g} tokens/s, peak memory {}; {} "
+                  "samples",
+                  format_seconds(m.latency), format_seconds(m.ttft), format_seconds(m.tpot),
+                  m.tokens_per_second, format_bytes(m.peak_bytes), m.samples),
+      Tone::strong});
+}
+
 Section best_section(const InferAnswer& answer) {
   const ServeRecord& best = *answer.best;
   Section section{answer.meets_budget ? "Best" : "Nearest", {}};
@@ -99,14 +108,52 @@ Section best_section(const InferAnswer& answer) {
   if (!answer.meets_budget)
     section.blocks.emplace_back(
         Sentence{"no plan meets the budget; this one is nearest", Tone::bad});
+  else if (has_budget(answer.question) && best.measured)
+    section.blocks.emplace_back(Sentence{"meets the budget, measured", Tone::good});
   else if (has_budget(answer.question))
     section.blocks.emplace_back(
         Sentence{fmt::format("meets the budget, with a chance of {:.0f} % from the error band",
                              100 * best.probability),
                  Tone::good});
+  if (best.measured) add_measured(*best.measured, section);
   add_quantities(best, section);
-  section.blocks.emplace_back(
-      Sentence{"Predicted (~), not measured; ranges are 90 % intervals.", Tone::faint});
+  section.blocks.emplace_back(Sentence{best.measured
+                                           ? "~ predicted before the measurements."
+                                           : "Predicted (~), not measured; ranges are 90 % "
+                                             "intervals.",
+                                       Tone::faint});
+  return section;
+}
+
+// Of the best plan and the others that were measured.
+Section measured_section(const InferAnswer& answer) {
+  Section section{"Measured", {}};
+  if (!answer.new_trials) return section;
+  Table table{{{"latency", true, 0},
+               {"predicted", true, 1},
+               {"TTFT", true, 2},
+               {"tokens/s", true, 0},
+               {"memory", true, 3},
+               {"plan", false, 0}},
+              {}};
+  const auto add = [&](const ServeRecord& record) {
+    if (!record.measured) return;
+    const ServeMeasuredRecord& m = *record.measured;
+    table.rows.push_back({{format_seconds(m.latency), "~" + format_seconds(record.latency.value),
+                           format_seconds(m.ttft), fmt::format("{:.4g}", m.tokens_per_second),
+                           format_bytes(m.peak_bytes), record.text},
+                          m.meets ? "" : "misses the budget"});
+  };
+  if (answer.best) add(*answer.best);
+  for (const ServeRunnerUpRecord& other : answer.runners_up) add(other.record);
+  if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
+  section.blocks.emplace_back(Sentence{
+      *answer.new_trials == 0
+          ? "all of it recalled from earlier runs."
+          : fmt::format("{} new trials in {}; measured times are × {:.2f} of the predicted ones "
+                        "(median).",
+                        *answer.new_trials, format_seconds(answer.spent_seconds),
+                        answer.correction)});
   return section;
 }
 
@@ -303,6 +350,7 @@ Document document_of(const InferAnswer& answer) {
   Document document{"autotune infer", asked(answer.question), {}};
   if (answer.best) {
     document.add(best_section(answer));
+    document.add(measured_section(answer));
     if (!answer.meets_budget) document.add(bullets("What would do", answer.remedies));
     document.add(bullets("Why", answer.reasons));
     document.add(bullets("Hints", answer.hints));

@@ -102,11 +102,33 @@ Json predicted_json(const ServeCandidate& c, const ServeBudgets& budgets, double
            price > 0 ? Json(cost_per_million_tokens(c, price)) : Json(nullptr)}};
 }
 
+Json measured_json(const ServeCandidate& c) {
+  if (!c.measured) return nullptr;
+  Json json = engine::outcome_to_json(*c.measured);
+  if (!c.is_timed()) return json;
+  const engine::ServingOutcome& serving = *c.measured->serving;
+  json["latency_seconds"] = c.measured->step_seconds;
+  json["ttft_seconds"] = serving.ttft_seconds.p50;
+  json["tpot_seconds"] = serving.tpot_seconds.p50;
+  json["tokens_per_second"] = serving.tokens_per_second;
+  json["meets_budget"] = c.meets();
+  return json;
+}
+
+Json measurement_json(const std::optional<ServeMeasureAccount>& account) {
+  if (!account) return nullptr;
+  return {{"plans", account->plans},
+          {"new_trials", account->new_trials},
+          {"spent_seconds", account->spent_seconds},
+          {"budget_ended", account->budget_ended},
+          {"correction", account->correction}};
+}
+
 Json candidate_json(const ServeCandidate& c, const ServeBudgets& budgets, double price) {
   return {{"plan", serve_plan_to_json(c.plan)},
           {"text", describe(c.plan)},
           {"predicted", predicted_json(c, budgets, price)},
-          {"measured", nullptr}};
+          {"measured", measured_json(c)}};
 }
 
 Json optional_candidate(const std::optional<ServeCandidate>& c, const ServeBudgets& budgets,
@@ -147,6 +169,7 @@ Json serve_recommendation_to_json(const ServeRecommendation& r) {
             {"fits", r.search.fits},
             {"meets", r.search.meets},
             {"seconds", r.search.seconds}}},
+          {"measurement", measurement_json(r.measurement)},
           {"meets_budget", r.meets_budget()},
           {"best", optional_candidate(r.best, r.budgets, r.gpu_hour_price)},
           {"runners_up", std::move(runners_up)},

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "engine/base/units.h"
+#include "tuner/search/serve_measure.h"
 #include "tuner/space/serve_rules.h"
 
 namespace tuner {
@@ -47,6 +48,23 @@ std::string misses(const ServeBudgets& budgets, const ServePrediction& p) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// What is known of a candidate: its prediction, with measured times where there are some.
+ServePrediction known(const ServeCandidate& candidate) {
+  ServePrediction p = candidate.predicted;
+  if (!candidate.is_timed()) return p;
+  const engine::ServingOutcome& serving = *candidate.measured->serving;
+  const auto take = [](const engine::Spread& spread, double& mean,
+                       std::optional<Percentiles>& percentiles) {
+    mean = spread.mean;
+    percentiles = Percentiles{spread.p50, spread.p90, spread.p99};
+  };
+  take(serving.latency_seconds, p.latency_seconds, p.latency);
+  take(serving.ttft_seconds, p.ttft_seconds, p.ttft);
+  take(serving.tpot_seconds, p.tpot_seconds, p.tpot);
+  p.tokens_per_second = serving.tokens_per_second;
+  return p;
+}
+
 std::string memory_phrase(const ServePrediction& p) {
   return fmt::format("{} of {} (weights {}, KV cache {}, activations {})",
                      format_bytes(p.memory.peak_bytes()), format_bytes(p.memory.capacity_bytes),
@@ -70,7 +88,7 @@ std::vector<std::string> reasons(const ServeRecommendation& r) {
                                   plain_name(p.limit), 100 * sum[p.limit] / p.latency_seconds,
                                   format_seconds(p.latency_seconds)));
   const Arrival arrival = r.scenario.workload.arrival;
-  if (arrival == Arrival::static_batch && r.restrictions.batch.empty()) {
+  if (arrival == Arrival::static_batch && r.restrictions.batch.empty() && !best.is_timed()) {
     ServePlan plan = best.plan;
     plan.batch = std::max(plan.batch + 1, plan.batch * 5 / 4);
     const ServeCandidate larger = predict(r.scenario, r.budgets, plan);
@@ -84,11 +102,11 @@ std::vector<std::string> reasons(const ServeRecommendation& r) {
   for (const ServeRunnerUp& other : r.runners_up) {
     if (other.candidate.plan.weights != best.plan.weights) continue;
     const bool missed = best.meets() && !other.candidate.meets();
-    sentences.push_back(fmt::format(
-        "{}: {}", other.difference,
-        missed ? "misses the budget (" + misses(r.budgets, other.candidate.predicted) + ")"
-               : fmt::format("{:+.0f} % throughput, {:+.0f} % latency", 100 * other.throughput,
-                             100 * other.latency)));
+    sentences.push_back(
+        fmt::format("{}: {}", other.difference,
+                    missed ? "misses the budget (" + misses(r.budgets, known(other.candidate)) + ")"
+                           : fmt::format("{:+.0f} % throughput, {:+.0f} % latency",
+                                         100 * other.throughput, 100 * other.latency)));
     if (sentences.size() >= 4) break;
   }
   return sentences;
@@ -188,7 +206,7 @@ void add_relaxed(ServeRecommendation& r) {
   r.remedies.push_back(
       fmt::format("the nearest plan misses: {}; with budgets that allow it, it is "
                   "the answer",
-                  misses(r.budgets, r.best->predicted)));
+                  misses(r.budgets, known(*r.best))));
 }
 
 // The longest request for which one sequence has room, where not even one fits.
@@ -309,7 +327,8 @@ double probability_of_meeting(const ServeBudgets& budgets, const ServePrediction
 
 ServeRecommendation recommend_serving(const ServeScenario& scenario,
                                       const ServeRestrictions& restrictions,
-                                      const ServeBudgets& budgets, double gpu_hour_price) {
+                                      const ServeBudgets& budgets, double gpu_hour_price,
+                                      const MeasureServing& measure) {
   ServeRecommendation r{.scenario = scenario,
                         .restrictions = restrictions,
                         .budgets = budgets,
@@ -322,12 +341,17 @@ ServeRecommendation recommend_serving(const ServeScenario& scenario,
                         .hints = {},
                         .assumptions = serve_assumptions(scenario)};
   std::vector<ServeCandidate> ranked = std::move(r.search.best);
+  if (measure && !ranked.empty()) {
+    r.measurement = measure(r.search.all);
+    auto proved = proved_first(budgets, r.search.all);
+    if (!proved.empty()) ranked = std::move(proved);
+  }
   if (!ranked.empty()) {
     r.best = ranked.front();
     for (size_t i = 1; i < std::min(ranked.size(), kMostRunnersUp + 1); ++i) {
-      const ServePrediction &best = r.best->predicted, &other = ranked[i].predicted;
-      r.runners_up.push_back({ranked[i], other.tokens_per_second / best.tokens_per_second - 1,
-                              other.latency_seconds / best.latency_seconds - 1,
+      const ServeCandidate &best = *r.best, &other = ranked[i];
+      r.runners_up.push_back({other, other.tokens_per_second() / best.tokens_per_second() - 1,
+                              other.latency_seconds() / best.latency_seconds() - 1,
                               difference(r.best->plan, ranked[i].plan)});
     }
     r.reasons = reasons(r);

@@ -1,5 +1,6 @@
 // ServeRecommendation: the answer to `autotune infer`, with its reasons.
 #pragma once
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -17,6 +18,15 @@ struct ServeRunnerUp {
   std::string difference;  // "tp 4 instead of 8, batch 12 instead of 16"
 };
 
+// What trials cost and told.
+struct ServeMeasureAccount {
+  int plans = 0;       // measured, by trials of now or stored ones
+  int new_trials = 0;  // run now
+  double spent_seconds = 0;
+  bool budget_ended = false;
+  double correction = 1;  // measured latency over predicted, median
+};
+
 struct ServeRecommendation {
   ServeScenario scenario;
   ServeRestrictions restrictions;
@@ -31,13 +41,19 @@ struct ServeRecommendation {
   std::vector<std::string> remedies;  // what would meet the budgets, or fit
   std::vector<std::string> hints;     // what else would help
   std::vector<std::string> assumptions;
+  std::optional<ServeMeasureAccount> measurement = {};  // where trials were asked for
 
   bool meets_budget() const { return best && best->meets(); }
 };
 
+// Measures some of the candidates and sets `measured` and `excess` of these.
+using MeasureServing = std::function<ServeMeasureAccount(std::vector<ServeCandidate>&)>;
+
+// With `measure`, a plan whose trials meet the budgets is recommended before every prediction.
 ServeRecommendation recommend_serving(const ServeScenario& scenario,
                                       const ServeRestrictions& restrictions,
-                                      const ServeBudgets& budgets, double gpu_hour_price);
+                                      const ServeBudgets& budgets, double gpu_hour_price,
+                                      const MeasureServing& measure = {});
 
 // What a prediction takes for granted: the arrivals, what the times mean, what is not modelled.
 std::vector<std::string> serve_assumptions(const ServeScenario& scenario);

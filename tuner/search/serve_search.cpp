@@ -144,17 +144,7 @@ class Enumeration {
   }
 
   bool is_better(const ServeCandidate& a, const ServeCandidate& b) const {
-    if (a.meets() != b.meets()) return a.meets();
-    if (a.predicted.sustained != b.predicted.sustained) return a.predicted.sustained;
-    if (!a.meets() && a.excess != b.excess) return a.excess < b.excess;
-    const double more = a.predicted.tokens_per_second, less = b.predicted.tokens_per_second;
-    constexpr double kEqual = 1e-9;
-    const bool by_latency =
-        budgets_.tokens_per_second || std::abs(more - less) <= kEqual * std::max(more, less);
-    if (!by_latency) return more > less;
-    if (a.predicted.latency_seconds != b.predicted.latency_seconds)
-      return a.predicted.latency_seconds < b.predicted.latency_seconds;
-    return more > less;
+    return tuner::is_better(budgets_, a, b);
   }
 
   void finish() {
@@ -163,6 +153,7 @@ class Enumeration {
                      [&](const auto& a, const auto& b) { return is_better(a, b); });
     find_frontier();
     find_smallest();
+    result_.all = std::move(all_);
   }
 
   void find_frontier() {
@@ -221,6 +212,19 @@ class Enumeration {
 
 }  // namespace
 
+bool is_better(const ServeBudgets& budgets, const ServeCandidate& a, const ServeCandidate& b) {
+  if (a.meets() != b.meets()) return a.meets();
+  if (a.predicted.sustained != b.predicted.sustained) return a.predicted.sustained;
+  if (!a.meets() && a.excess != b.excess) return a.excess < b.excess;
+  const double more = a.tokens_per_second(), less = b.tokens_per_second();
+  constexpr double kEqual = 1e-9;
+  const bool by_latency =
+      budgets.tokens_per_second || std::abs(more - less) <= kEqual * std::max(more, less);
+  if (!by_latency) return more > less;
+  if (a.latency_seconds() != b.latency_seconds()) return a.latency_seconds() < b.latency_seconds();
+  return more > less;
+}
+
 double value_at(Statistic statistic, double mean, const std::optional<Percentiles>& percentiles) {
   if (!percentiles) return mean;
   switch (statistic) {
@@ -249,6 +253,22 @@ double excess_over(const ServeBudgets& budgets, const ServePrediction& p) {
   limit(budgets.tpot_seconds, value(p.tpot_seconds, p.tpot));
   if (budgets.tokens_per_second)
     excess = std::max(excess, *budgets.tokens_per_second / p.tokens_per_second);
+  return excess;
+}
+
+double excess_over(const ServeBudgets& budgets, const engine::Outcome& measured) {
+  double excess = 0;
+  const auto limit = [&](const std::optional<double>& budget, const engine::Spread& spread) {
+    if (!budget) return;
+    const Percentiles percentiles{spread.p50, spread.p90, spread.p99};
+    excess = std::max(excess, value_at(budgets.statistic, spread.mean, percentiles) / *budget);
+  };
+  const engine::ServingOutcome& serving = measured.serving.value();
+  limit(budgets.latency_seconds, serving.latency_seconds);
+  limit(budgets.ttft_seconds, serving.ttft_seconds);
+  limit(budgets.tpot_seconds, serving.tpot_seconds);
+  if (budgets.tokens_per_second)
+    excess = std::max(excess, *budgets.tokens_per_second / serving.tokens_per_second);
   return excess;
 }
 

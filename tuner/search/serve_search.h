@@ -40,8 +40,18 @@ struct ServeCandidate {
   // By how much the budgets are missed: the largest ratio over a budget, at most 1 when all are
   // met.
   double excess = 0;
+  // By trials; then `excess` is that of what was measured.
+  std::optional<engine::Outcome> measured = {};
 
-  bool meets() const { return excess <= 1 && predicted.sustained; }
+  bool is_timed() const { return measured && measured->serving && measured->step_seconds > 0; }
+  bool has_failed() const { return measured && !is_timed(); }
+  bool meets() const { return excess <= 1 && predicted.sustained && !has_failed(); }
+  double tokens_per_second() const {
+    return is_timed() ? measured->serving->tokens_per_second : predicted.tokens_per_second;
+  }
+  double latency_seconds() const {
+    return is_timed() ? measured->step_seconds : predicted.latency_seconds;
+  }
 };
 
 struct ServeSearchResult {
@@ -50,6 +60,7 @@ struct ServeSearchResult {
   // The best of every kind (tp, pp, formats), best first: those that meet the budgets by throughput
   // (by latency where a throughput is asked for), then the others by how much they miss.
   std::vector<ServeCandidate> best;
+  std::vector<ServeCandidate> all;  // that fit, in no order
   // Latency against throughput of all GPUs, over everything that fits: from the lowest latency to
   // the highest throughput.
   std::vector<ServeCandidate> frontier;
@@ -66,7 +77,12 @@ ServeSearchResult search_serving(const ServeScenario& scenario,
 // The number that a budget is held against: the mean, or a percentile where requests differ.
 double value_at(Statistic statistic, double mean, const std::optional<Percentiles>& percentiles);
 
+// Whether `a` is the better answer to the budgets.
+bool is_better(const ServeBudgets& budgets, const ServeCandidate& a, const ServeCandidate& b);
+
 // The largest ratio of a prediction over its budget.
 double excess_over(const ServeBudgets& budgets, const ServePrediction& prediction);
+// The same of what trials measured.
+double excess_over(const ServeBudgets& budgets, const engine::Outcome& measured);
 
 }  // namespace tuner

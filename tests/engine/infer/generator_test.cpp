@@ -7,6 +7,7 @@
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/training_run.h"
+#include "tuner/model/serve_model.h"
 
 namespace engine {
 namespace {
@@ -172,6 +173,35 @@ TEST(Generator, ACancelledRequestLeavesTheOthersAlone) {
       EXPECT_EQ(run.tokens.at(0)[i], whole.tokens.at(0)[i]);
     for (int64_t id = 1; id < 5; ++id) EXPECT_EQ(run.tokens.at(id), whole.tokens.at(id));
   }
+}
+
+TEST(Generator, ItsCacheTakesTheBytesOfTheServingModel) {
+  for (const ModelSpec& model : models())
+    for (const int tp : {1, 2, 4})
+      for (const int pp : {1, 2}) {
+        GeneratorOptions options = test_generation(model);
+        options.plan.tp = tp;
+        options.plan.pp = pp;
+        const auto requests = test_requests(model, 2, 6, 3);
+        tuner::ServeScenario scenario;
+        scenario.model = model;
+        scenario.cluster = tuner::find_cluster("cpu", tp * pp);
+        scenario.stack = tuner::find_serve_stack("autotune");
+        scenario.stack.page_tokens = options.page_tokens;
+        scenario.workload.input = 16;
+        scenario.workload.output = options.longest - 17;  // pages are not full
+        tuner::ServePlan plan;
+        plan.tp = tp;
+        plan.pp = pp;
+        plan.batch = options.batch;
+        plan.weights = plan.kv = tuner::ServeFormat::f32;
+        const double predicted =
+            tuner::ServeModel(scenario, plan).memory(static_cast<double>(plan.batch)).kv_bytes;
+        int64_t most = 0;
+        for (const Meter& meter : generate(options, requests).meters)
+          most = std::max(most, meter.peak(MemoryUse::kv_cache));
+        EXPECT_EQ(static_cast<double>(most), predicted) << model.name << tp << pp;
+      }
 }
 
 TEST(Generator, CountsTheBytesOfItsCache) {

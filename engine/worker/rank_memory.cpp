@@ -1,0 +1,49 @@
+// What the ranks of a run used of their memory.
+#include "engine/worker/rank_memory.h"
+
+#include <algorithm>
+#include <map>
+
+namespace engine {
+namespace {
+
+struct RankBytes {
+  double stage = 0, peak = 0;
+  double uses[kMemoryUses] = {};
+  static constexpr int64_t kValues = 2 + kMemoryUses;
+};
+static_assert(sizeof(RankBytes) == RankBytes::kValues * sizeof(double));
+
+std::vector<RankBytes> gather(World& world, const Meter& meter, bool alone) {
+  RankBytes own;
+  own.stage = world.coordinate(Axis::pipeline);
+  own.peak = static_cast<double>(meter.peak());
+  for (int use = 0; use < kMemoryUses; ++use)
+    own.uses[use] = static_cast<double>(meter.peak(static_cast<MemoryUse>(use)));
+  if (alone) return {own};
+  std::vector<RankBytes> all(static_cast<size_t>(world.grid().world()));
+  world.all().all_gather(
+      {&own, RankBytes::kValues, Element::f64},
+      {all.data(), RankBytes::kValues * static_cast<int64_t>(all.size()), Element::f64});
+  return all;
+}
+
+}  // namespace
+
+MemoryOutcome gather_memory(World& world, const Meter& meter, double capacity_bytes, bool alone) {
+  MemoryOutcome memory;
+  memory.capacity_bytes = capacity_bytes;
+  std::map<int, StageMemory> stages;
+  for (const RankBytes& rank : gather(world, meter, alone)) {
+    const int stage = static_cast<int>(rank.stage);
+    StageMemory& row = stages[stage];
+    row.stage = stage;
+    for (int use = 0; use < kMemoryUses; ++use)
+      row.bytes[use] = std::max(row.bytes[use], rank.uses[use]);
+    memory.peak_bytes = std::max(memory.peak_bytes, rank.peak);
+  }
+  for (const auto& [stage, row] : stages) memory.stages.push_back(row);
+  return memory;
+}
+
+}  // namespace engine

@@ -1,0 +1,13 @@
+// What the ranks of a run used of their memory, told to the one that reports.
+#pragma once
+#include "engine/comm/world.h"
+#include "engine/device/device.h"
+#include "engine/plan/outcome.h"
+
+namespace engine {
+
+// The most of each use on any rank of a stage; the peak is that of all uses together. All ranks
+// call it; `alone` where the others are phantoms.
+MemoryOutcome gather_memory(World& world, const Meter& meter, double capacity_bytes, bool alone);
+
+}  // namespace engine

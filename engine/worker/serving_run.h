@@ -1,0 +1,12 @@
+// What one rank of a serving job does: generate or score the job's requests, and time them.
+#pragma once
+#include "engine/worker/rank_run.h"
+
+namespace engine {
+
+// As run_rank, for a job with `serving`. Events beside those of a training: "token" {request,
+// text}, "finished" {request, finish, tokens, text, seconds}. Asked to stop, it cancels what runs,
+// tells so, and throws Interrupted.
+Outcome run_serving_rank(const Job& job, Communicator& ranks, const RankOptions& options);
+
+}  // namespace engine
