@@ -33,12 +33,12 @@ struct RankCounts {
 
 class RankRun {
  public:
-  RankRun(const Job& job, Communicator& ranks, const RankOptions& options)
+  RankRun(const Job& job, Device& device, Communicator& ranks, const RankOptions& options)
       : job_(job),
         options_(options),
         phantom_(job.phantom_rank >= 0),
         reports_(phantom_ || ranks.rank() == 0),
-        device_(make_cpu_device(options.math_threads)),
+        device_(&device),
         world_(ranks, Grid(job.plan)) {
     if (job.memory_limit_bytes > 0)
       device_->set_capacity(static_cast<int64_t>(job.memory_limit_bytes));
@@ -144,7 +144,8 @@ class RankRun {
   // The most of each use on any rank of a stage; the peak is that of all uses together.
   MemoryOutcome memory_of(const std::vector<RankCounts>& ranks) const {
     MemoryOutcome memory;
-    memory.capacity_bytes = job_.memory_limit_bytes;
+    if (device_->capacity() < std::numeric_limits<int64_t>::max())
+      memory.capacity_bytes = static_cast<double>(device_->capacity());
     std::map<int, StageMemory> stages;
     for (const RankCounts& rank : ranks) {
       const int stage = static_cast<int>(rank.stage);
@@ -183,7 +184,7 @@ class RankRun {
   const Job& job_;
   const RankOptions& options_;
   bool phantom_, reports_;
-  std::unique_ptr<Device> device_;
+  Device* device_;
   World world_;
   std::unique_ptr<Batches> batches_;
   std::vector<double> samples_;
@@ -194,8 +195,8 @@ class RankRun {
 
 }  // namespace
 
-Outcome run_rank(const Job& job, Communicator& ranks, const RankOptions& options) {
-  return RankRun(job, ranks, options).run();
+Outcome run_rank(const Job& job, Device& device, Communicator& ranks, const RankOptions& options) {
+  return RankRun(job, device, ranks, options).run();
 }
 
 void write_outcome(const Outcome& outcome, const std::string& path) {

@@ -11,6 +11,7 @@ struct Case {
   std::string name;
   // Called by every rank with the same communicator size; throws where the communicator is wrong.
   void (*check)(engine::Communicator&);
+  bool needs_rank_order = false;  // of the additions, which only NCCL does not promise
 };
 
 const std::vector<Case>& cases();

@@ -22,5 +22,6 @@ std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();
 Command explain_command();
+Command doctor_command();
 
 }  // namespace tuner

@@ -18,7 +18,8 @@ int main(int count, char** words) {
       tuner::run_tokenize_command(),    //
       tuner::models_command(),          //
       tuner::gpus_command(),            //
-      tuner::explain_command(),
+      tuner::explain_command(),         //
+      tuner::doctor_command(),
   };
   for (tuner::Command& command : tuner::runs_commands()) commands.push_back(std::move(command));
   return tuner::run_program(commands, tuner::Words(words + (count > 0 ? 1 : 0), words + count));

@@ -11,6 +11,7 @@
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/host_cluster.h"
 #include "tuner/cli/measure_options.h"
 #include "tuner/cli/progress.h"
@@ -144,31 +145,37 @@ int show_trials(const ScenarioAnswer& asked, const Restrictions& restrictions,
 }
 
 // Trials of this machine tell nothing about the speed of another device.
-void refuse_foreign_device(const Scenario& scenario) {
-  if (scenario.cluster.device.is_cpu() && scenario.stack.name == "autotune") return;
+void refuse_foreign_device(const Scenario& scenario, const MeasureRequest& request) {
+  const bool same =
+      request.device == TrialDevice::cuda ? request.this_host : scenario.cluster.device.is_cpu();
+  if (same && scenario.stack.name == "autotune") return;
   throw engine::InputError(
-      fmt::format("trials on this CPU cannot time {} under {}; leave out --gpu and --stack to make "
-                  "this machine "
-                  "the cluster, or leave out --measure",
+      fmt::format("trials on this {} cannot time {} under {}; leave out --gpu and --stack to make "
+                  "this machine the cluster, or leave out --measure",
+                  request.device == TrialDevice::cuda ? "machine" : "CPU",
                   scenario.cluster.device.name, scenario.stack.name));
 }
 
 int run_train(const Arguments& arguments) {
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
-  if (request.most_plans > 0) launcher = Launcher::find(request.launcher);
+  if (request.most_plans > 0) launcher = Launcher::find(request.launcher, request.device);
   const Host host = this_host();
   std::optional<HostCluster> cluster;
-  if (request.this_host)
-    cluster = host_cluster(host, static_cast<int>(*arguments.integer("--gpus")),
-                           launcher ? environment_of(host, *launcher).hash : "");
+  if (request.this_host) {
+    const int ranks = static_cast<int>(*arguments.integer("--gpus"));
+    const std::string environment = launcher ? environment_of(host, *launcher).hash : "";
+    cluster = request.device == TrialDevice::cuda
+                  ? gpu_cluster(ask_worker(find_worker(request.device)), ranks, environment)
+                  : host_cluster(host, ranks, environment);
+  }
   ScenarioAnswer asked =
       cluster ? scenario_of(arguments, cluster->cluster) : scenario_of(arguments);
   const Restrictions restrictions = restrictions_of(arguments);
   refuse_impossible(asked.scenario, restrictions);
   if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
   if (!launcher) return predict_only(arguments, asked, restrictions);
-  refuse_foreign_device(asked.scenario);
+  refuse_foreign_device(asked.scenario, request);
   if (request.dry_run) return show_trials(asked, restrictions, request, *launcher);
   return measure_too(arguments, asked, restrictions, request, *launcher, host);
 }

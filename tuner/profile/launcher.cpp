@@ -37,19 +37,6 @@ namespace {
 constexpr double kGraceSeconds = 2;  // a worker that is asked to end finishes its step
 constexpr auto kLook = std::chrono::milliseconds(20);
 
-bool is_program(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-}
-
-bool is_in_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (is_program(folder + "/" + name)) return true;
-  return false;
-}
-
 void write_text(const std::string& path, const std::string& text) {
   engine::FileWriter file(path);
   file.append(text.data(), text.size());
@@ -170,22 +157,10 @@ std::optional<Outcome> watch(Process& process, EventReader& events, const TrialL
 
 }  // namespace
 
-Launcher Launcher::find(LauncherKind kind) {
+Launcher Launcher::find(LauncherKind kind, TrialDevice device) {
   // Threads that wait sleep: ranks share the cores with each other and with other programs.
   setenv("OMP_WAIT_POLICY", "passive", 0);
-  Launcher launcher{kind, {}};
-  if (const char* named = std::getenv("AUTOTUNE_WORKER")) {
-    launcher.worker = named;
-  } else {
-    std::error_code error;
-    launcher.worker = (fs::read_symlink("/proc/self/exe", error).parent_path() / "autotune-worker");
-  }
-  if (!is_program(launcher.worker))
-    throw engine::Error(
-        engine::ExitCode::environment,
-        fmt::format("the worker '{}' cannot be run; install autotune-worker beside autotune, or "
-                    "name it in AUTOTUNE_WORKER",
-                    launcher.worker));
+  const Launcher launcher{kind, find_worker(device)};
   if (kind == LauncherKind::mpirun && !is_in_path("mpirun"))
     throw engine::Error(engine::ExitCode::environment,
                         "mpirun is not in PATH; install Open MPI, or use --launcher local");

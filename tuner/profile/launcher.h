@@ -7,6 +7,7 @@
 
 #include "engine/plan/job.h"
 #include "engine/plan/outcome.h"
+#include "tuner/profile/worker_program.h"
 
 namespace tuner {
 
@@ -17,11 +18,11 @@ enum class LauncherKind : uint8_t {
 
 struct Launcher {
   LauncherKind kind = LauncherKind::local;
-  std::string worker;  // path of autotune-worker
+  std::string worker;  // path of the program
 
-  // The worker beside this program, or the one that AUTOTUNE_WORKER names. Throws Error
-  // (environment) when it or mpirun cannot be run.
-  static Launcher find(LauncherKind kind);
+  // With the worker for the device (find_worker). Throws Error (environment) when it or mpirun
+  // cannot be run.
+  static Launcher find(LauncherKind kind, TrialDevice device = TrialDevice::cpu);
   std::vector<std::string> command(int ranks, const std::string& job_path) const;
 };
 

@@ -49,7 +49,7 @@ class Worker : public testing::Test {
   ExitCode run(int threads = 0) {
     write_job();
     std::ostringstream errors;
-    const ExitCode code = run_worker({job_path(), threads, stop_}, errors);
+    const ExitCode code = run_worker({job_path(), threads, stop_, {}}, errors);
     errors_ = errors.str();
     return code;
   }
@@ -153,7 +153,7 @@ TEST_F(Worker, NamesWhatItCannotWrite) {
   EXPECT_EQ(run(), ExitCode::storage);
   EXPECT_THAT(errors_, HasSubstr("/nowhere/outcome.json"));
   std::ostringstream errors;
-  EXPECT_EQ(run_worker({"/nowhere/job.json", 0, nullptr}, errors), ExitCode::usage);
+  EXPECT_EQ(run_worker({"/nowhere/job.json", 0, nullptr, {}}, errors), ExitCode::usage);
 }
 
 TEST_F(Worker, GoesOnFromItsCheckpoints) {
