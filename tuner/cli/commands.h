@@ -23,5 +23,8 @@ Command models_command();
 Command gpus_command();
 Command explain_command();
 Command doctor_command();
+Command config_command();
+Command completion_command();
+Command man_command();
 
 }  // namespace tuner
