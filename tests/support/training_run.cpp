@@ -18,7 +18,7 @@ std::vector<float> values_of(Device& device, const View& view) {
   return values;
 }
 
-void collect(Device& device, const Parameter& p,
+void collect(const Parameter& p, const std::vector<float>& values,
              std::map<std::string, std::vector<float>>& weights) {
   int64_t rows = 1, columns = p.checkpoint_shape.back();
   if (p.checkpoint_shape.size() == 2) {
@@ -27,7 +27,6 @@ void collect(Device& device, const Parameter& p,
   }
   std::vector<float>& whole = weights[p.name];
   whole.resize(static_cast<size_t>(rows * columns));
-  const std::vector<float> values = values_of(device, p.weight);
   for (int64_t r = 0; r < p.rows - padding_rows(p); ++r)
     for (int64_t c = 0; c < p.columns; ++c)
       whole[static_cast<size_t>((p.first_row + r) * columns + p.first_column + c)] =
@@ -55,10 +54,14 @@ TrainingRun train(const Job& job, int64_t steps) {
     RankRecord& record = run.ranks[static_cast<size_t>(ranks.rank())];
     record = {world.coordinate(Axis::pipeline), device.meter(), world.meter().traffic()};
     trainer.storage().visit_weights(false, [&](ParameterUnit& unit) {
-      const std::scoped_lock lock(mutex);
-      if (world.coordinate(Axis::data) == 0)
-        for (const Parameter* p : unit.parameters)
-          if (p->owned) collect(device, *p, run.weights);
+      if (world.coordinate(Axis::data) > 0) return;
+      for (const Parameter* p : unit.parameters) {
+        if (!p->owned) continue;
+        // Waiting for the device may mean waiting for other ranks: not under the lock.
+        const std::vector<float> values = values_of(device, p->weight);
+        const std::scoped_lock lock(mutex);
+        collect(*p, values, run.weights);
+      }
     });
   });
   return run;

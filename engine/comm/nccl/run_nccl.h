@@ -21,8 +21,10 @@ struct NcclOptions {
 // not bit by bit those of other kinds of rank, and sums of bf16 may be rounded more than once.
 // Verbs are enqueued in the order of the device's work and return at once; payloads in host memory
 // are passed through the device, and waited for. Each communicator has streams of its own, so that
-// traffic of different axes and computing overlap. A rank that waits for the device notices lost
-// ranks and the timeout, aborts its communicators and throws.
+// traffic of different axes and computing overlap. Messages to higher ranks wait for each other,
+// and so do those to lower ranks, but not for anything else: enough for pipelines, whose ranks send
+// to their neighbours, and not for ranks that send to several before they receive. A rank that
+// waits for the device notices lost ranks and the timeout, aborts its communicators and throws.
 void run_nccl(CudaDevice& device, Communicator& others, const NcclOptions& options,
               const std::function<void(Communicator&)>& body);
 

@@ -148,6 +148,24 @@ TEST_F(Worker, StopsBehindAStepWhenAsked) {
   EXPECT_EQ(events().size(), 3u);
 }
 
+TEST_F(Worker, ReadsTheRankOfAProcess) {
+  const char* right[] = {"worker", "job.json", "--rank=3", "--rendezvous", "/tmp/id"};
+  const WorkerOptions options = parse_worker_arguments(5, right);
+  EXPECT_EQ(options.file_rank.rank, 3);
+  EXPECT_EQ(options.file_rank.path, "/tmp/id");
+  EXPECT_THROW(parse_worker_arguments(3, right), InputError);  // no file to meet at
+  const char* wrong[] = {"worker", "job.json", "--rank", "-1"};
+  EXPECT_THROW(parse_worker_arguments(4, wrong), InputError);
+}
+
+TEST_F(Worker, DescribesItself) {
+  std::ostringstream out;
+  EXPECT_EQ(describe_worker(out), ExitCode::found);
+  const Json facts = Json::parse(out.str());
+  EXPECT_EQ(facts["worker"], "autotune-worker");
+  EXPECT_EQ(facts["backend"]["kind"], "cpu");
+}
+
 TEST_F(Worker, NamesWhatItCannotWrite) {
   job_.outcome_path = "/nowhere/outcome.json";
   EXPECT_EQ(run(), ExitCode::storage);

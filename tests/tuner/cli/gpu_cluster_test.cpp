@@ -33,8 +33,7 @@ TEST(ProfileOfGpu, IsFoundByCudasNames) {
 json worker_with(int gpus, bool usable = true) {
   json list = json::array();
   for (int i = 0; i < gpus; ++i)
-    list.push_back(
-        {{"name", "NVIDIA H200"}, {"memory_bytes", 139.8 * kGiB}, {"usable", usable}});
+    list.push_back({{"name", "NVIDIA H200"}, {"memory_bytes", 139.8 * kGiB}, {"usable", usable}});
   return {{"backend", {{"gpus", list}}}};
 }
 
