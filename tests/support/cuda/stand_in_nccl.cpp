@@ -48,59 +48,62 @@ struct Aborted {};
 
 // The ranks of one communicator.
 struct Ring {
-  explicit Ring(int size_) : size(size_), calls(static_cast<size_t>(size_)) {}
+  explicit Ring(int size_)
+      : size(size_), calls(static_cast<size_t>(size_)), aborted(static_cast<size_t>(size_)) {}
   int size;
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Call> calls;
   int arrived = 0;
   int64_t round = 0;
-  bool aborted = false;
+  std::vector<char> aborted;  // by rank; the operations of others wait on, as the real ones
   std::map<size_t, std::shared_ptr<Ring>> children;     // of a split, by the first rank
   std::map<std::pair<int, int>, const Call*> messages;  // (from, to) under way
 
   // Returns once every rank is here.
-  void meet(std::unique_lock<std::mutex>& lock) {
+  void meet(std::unique_lock<std::mutex>& lock, size_t rank) {
     const int64_t mine = round;
     if (++arrived == size) {
       arrived = 0;
       ++round;
       changed.notify_all();
     }
-    changed.wait(lock, [&] { return round != mine || aborted; });
-    if (aborted) throw Aborted();
+    changed.wait(lock, [&] { return round != mine || aborted[rank]; });
+    if (aborted[rank]) throw Aborted();
   }
   // Shows the call, waits for the others', lets `work` read them, and waits until all have.
   template <class Work>
   void together(int rank, const Call& call, const Work& work) {
     std::unique_lock lock(mutex);
     calls[static_cast<size_t>(rank)] = call;
-    meet(lock);
+    meet(lock, static_cast<size_t>(rank));
     for (const Call& other : calls)
       if (std::strcmp(other.verb, call.verb) != 0 || other.count != call.count ||
           other.type != call.type)
         std::abort();  // the real thing would hang or give wrong sums
     const auto write = work(calls);
-    meet(lock);
+    meet(lock, static_cast<size_t>(rank));
     write();
-    meet(lock);
+    meet(lock, static_cast<size_t>(rank));
   }
   void send(int from, int to, const Call& call) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return aborted || messages.count({from, to}) == 0; });
+    const char& ended = aborted[static_cast<size_t>(from)];
+    changed.wait(lock, [&] { return ended || messages.count({from, to}) == 0; });
     messages[{from, to}] = &call;
     changed.notify_all();
     // Not buffered: gone once it was received.
     changed.wait(lock, [&] {
       const auto it = messages.find({from, to});
-      return aborted || it == messages.end() || it->second != &call;
+      return ended || it == messages.end() || it->second != &call;
     });
-    if (aborted) throw Aborted();
+    if (ended) throw Aborted();
   }
   void receive(int from, int to, const Call& call) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return aborted || messages.count({from, to}) != 0; });
-    if (aborted) throw Aborted();
+    const char& ended = aborted[static_cast<size_t>(to)];
+    changed.wait(lock, [&] { return ended || messages.count({from, to}) != 0; });
+    if (ended) throw Aborted();
     const Call& sent = *messages[{from, to}];
     if (sent.count != call.count || sent.type != call.type) std::abort();
     std::memcpy(call.output, sent.input, call.count * bytes_of(call.type));
@@ -170,7 +173,6 @@ std::vector<std::byte> reduced(const std::vector<Call>& calls, size_t first, siz
 struct ncclComm {
   std::shared_ptr<Ring> ring;
   int rank = 0;
-  std::atomic<bool> failed{false};
 };
 
 namespace {
@@ -243,7 +245,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* chi
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* status) {
-  *status = comm->failed ? ncclRemoteError : ncclSuccess;
+  *status = comm != nullptr ? ncclSuccess : ncclInvalidArgument;
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
@@ -254,7 +256,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   {
     const std::scoped_lock lock(comm->ring->mutex);
-    comm->ring->aborted = true;
+    comm->ring->aborted[static_cast<size_t>(comm->rank)] = 1;
   }
   comm->ring->changed.notify_all();
   delete comm;
