@@ -34,7 +34,7 @@ if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
   set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
                                               INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
 else()
-  autotune_missing("the CPU engine" "libdnnl-dev")
+  autotune_missing("fast matrix products on the CPU" "libdnnl-dev")
 endif()
 
 # ThreadSanitizer does not see how OpenMP's threads wait for each other.
@@ -63,4 +63,5 @@ endif()
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()

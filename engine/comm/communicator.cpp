@@ -2,9 +2,9 @@
 #include "engine/comm/communicator.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/base/errors.h"
+#include "engine/device/device.h"
 
 namespace engine {
 namespace {
@@ -15,10 +15,6 @@ void check_parts(ConstPayload shard, ConstPayload whole, int size) {
          "whole.count == shard.count * size");
 }
 
-void copy(ConstPayload from, Payload to) {
-  if (from.count > 0) std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
-}
-
 }  // namespace
 
 std::string_view name_of(Element element) {
@@ -26,8 +22,13 @@ std::string_view name_of(Element element) {
   return kNames[static_cast<size_t>(element)];
 }
 
-Communicator::Communicator(int rank, int size) : rank_(rank), size_(size) {
+Communicator::Communicator(int rank, int size, std::shared_ptr<const RankMemory> memory)
+    : rank_(rank), size_(size), memory_(std::move(memory)) {
   expect(rank >= 0 && rank < size, "0 <= rank < size");
+}
+
+void Communicator::follow(Device& device) const {
+  if (!memory_->in_device_order()) device.synchronize();
 }
 
 void Communicator::all_reduce(Payload data, Reduction reduction) {
@@ -37,13 +38,13 @@ void Communicator::all_reduce(Payload data, Reduction reduction) {
 
 void Communicator::all_gather(ConstPayload shard, Payload whole) {
   check_parts(shard, whole, size_);
-  if (size_ == 1) return copy(shard, whole);
+  if (size_ == 1) return memory_->copy(whole.data, shard.data, shard.bytes());
   if (shard.count > 0) do_all_gather(shard, whole);
 }
 
 void Communicator::reduce_scatter(ConstPayload whole, Payload shard, Reduction reduction) {
   check_parts(shard, whole, size_);
-  if (size_ == 1) return copy(whole, shard);
+  if (size_ == 1) return memory_->copy(shard.data, whole.data, whole.bytes());
   if (shard.count > 0) do_reduce_scatter(whole, shard, reduction);
 }
 

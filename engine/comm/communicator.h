@@ -4,17 +4,20 @@
 #include <span>
 #include <vector>
 
-#include "engine/comm/payload.h"
+#include "engine/comm/rank_memory.h"
 
 namespace engine {
 
-enum class Reduction : uint8_t { sum, max };
+class Device;
 
 // All ranks of a communicator call the same collective verbs in the same order with equal counts
 // and types; one thread a rank. Reductions combine in rank order (bf16 in f32, rounded once), so
 // results are equal bit by bit on every rank, in every run and with every kind of rank. A
 // communicator of one rank copies; empty payloads are not sent. Wrong arguments throw
 // std::logic_error.
+//
+// Payloads lie in host memory or on the rank's device. Before a verb reads what a device computed,
+// the device is made to follow(); what the device is asked to do behind a verb sees its result.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -23,6 +26,14 @@ class Communicator {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  const std::shared_ptr<const RankMemory>& shared_memory() const { return memory_; }
+
+  // Verbs called from now on see what `device` was asked to do so far: it is waited for, unless
+  // this communicator keeps the order on the device itself.
+  void follow(Device& device) const;
+
+  // Throws where it is already known that another rank has failed.
+  virtual void check_ranks() const {}
 
   // data[i] = reduction over the ranks of data[i].
   void all_reduce(Payload data, Reduction reduction = Reduction::sum);
@@ -45,7 +56,8 @@ class Communicator {
   std::unique_ptr<Communicator> split(std::span<const int> members);
 
  protected:
-  Communicator(int rank, int size);
+  Communicator(int rank, int size, std::shared_ptr<const RankMemory> memory = host_memory());
+  const RankMemory& memory() const { return *memory_; }
 
  private:
   // As the public verbs; arguments are checked, size() > 1 and payloads are not empty (but split).
@@ -61,6 +73,7 @@ class Communicator {
 
   int rank_;
   int size_;
+  std::shared_ptr<const RankMemory> memory_;
 };
 
 }  // namespace engine

@@ -15,8 +15,8 @@
 namespace engine {
 namespace {
 
-// Payloads up to this size are copied when a rank arrives, so that it may leave without waiting for
-// the others to read: waking threads costs more than copying.
+// Payloads in host memory up to this size are copied when a rank arrives, so that it may leave
+// without waiting for the others to read: waking threads costs more than copying.
 constexpr int64_t kSmallBytes = 4096;
 
 // What a rank brings to a collective. All but the memory must be equal on all ranks.
@@ -25,18 +25,20 @@ struct Call {
   const void* data = nullptr;
   int64_t count = 0;
   Element element = Element::f32;
-  int detail = 0;  // the reduction or the root
+  int detail = 0;     // the reduction or the root
+  bool small = true;  // and in host memory
 
-  Call(const char* verb_, ConstPayload payload = {}, int detail_ = 0)
+  explicit Call(const char* verb_) : verb(verb_) {}
+  Call(const char* verb_, ConstPayload payload, const RankMemory& memory, int detail_ = 0)
       : verb(verb_),
         data(payload.data),
         count(payload.count),
         element(payload.element),
-        detail(detail_) {}
-  bool small() const { return count * bytes_of(element) <= kSmallBytes; }
+        detail(detail_),
+        small(payload.bytes() <= kSmallBytes && memory.is_host(payload.data)) {}
   bool agrees(const Call& other) const {
     return std::strcmp(verb, other.verb) == 0 && count == other.count && element == other.element &&
-           detail == other.detail;
+           detail == other.detail && small == other.small;
   }
   std::string text() const {
     return fmt::format("{} of {} {} ({})", verb, count, name_of(element), detail);
@@ -51,8 +53,9 @@ struct Call {
 // What the ranks of one communicator share.
 class Hub {
  public:
-  Hub(LocalRun& run, std::vector<int> run_ranks)
+  Hub(LocalRun& run, std::vector<int> run_ranks, std::shared_ptr<const RankMemory> memory)
       : run_(run),
+        memory_(std::move(memory)),
         run_ranks_(std::move(run_ranks)),
         seats_(run_ranks_.size() * 2),
         mailboxes_(run_ranks_.size() * run_ranks_.size()) {}
@@ -60,6 +63,7 @@ class Hub {
   int size() const { return static_cast<int>(run_ranks_.size()); }
   int run_rank(int rank) const { return run_ranks_[static_cast<size_t>(rank)]; }
   LocalRun& run() const { return run_; }
+  const std::shared_ptr<const RankMemory>& memory() const { return memory_; }
   LocalMailbox& mailbox(int from, int to) {
     return mailboxes_[static_cast<size_t>(from * size() + to)];
   }
@@ -88,7 +92,7 @@ class Hub {
     Seat& seat = table[rank];
     seat.call = call;
     seat.child = std::move(child);
-    if (call.small() && call.count > 0) {
+    if (call.small && call.count > 0) {
       const auto* from = static_cast<const std::byte*>(call.data);
       seat.copy.assign(from, from + call.count * bytes_of(call.element));
       seat.call.data = seat.copy.data();
@@ -111,6 +115,7 @@ class Hub {
 
  private:
   LocalRun& run_;
+  std::shared_ptr<const RankMemory> memory_;
   std::vector<int> run_ranks_;
   std::vector<Seat> seats_;  // two tables
   std::vector<LocalMailbox> mailboxes_;
@@ -121,56 +126,58 @@ class Hub {
 class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<Hub> hub, int rank)
-      : Communicator(rank, hub->size()), hub_(std::move(hub)) {}
+      : Communicator(rank, hub->size(), hub->memory()), hub_(std::move(hub)) {}
+
+  void check_ranks() const override { hub_->run().check(); }
 
  private:
   void do_all_reduce(Payload data, Reduction reduction) override {
-    const Call call("all_reduce", data, static_cast<int>(reduction));
+    const Call call("all_reduce", data, memory(), static_cast<int>(reduction));
     const auto table = hub_->meet(rank(), call);
-    if (call.small())
-      return reduce_in_order(everyones<const void>(table, data, 0), {&data.data, 1}, data.count,
+    if (call.small)
+      return memory().reduce(everyones<const void>(table, data, 0), {&data.data, 1}, data.count,
                              data.element, reduction);
     // Every rank reduces one slice, and writes it to all.
     const Slice slice = slice_of(data.count, size(), rank());
     const auto all = everyones<void>(table, data, slice.first);
-    reduce_in_order({all.data(), all.size()}, all, slice.count, data.element, reduction);
+    memory().reduce({all.data(), all.size()}, all, slice.count, data.element, reduction);
     hub_->wait_for_all(rank());
   }
 
   void do_all_gather(ConstPayload shard, Payload whole) override {
-    const Call call("all_gather", shard);
+    const Call call("all_gather", shard, memory());
     const auto table = hub_->meet(rank(), call);
     for (int turn = 0; turn < size(); ++turn) {
       const int other = (rank() + turn) % size();  // so that ranks do not all read the same shard
       const void* from = table.data(other);
       void* to = whole.at(other * shard.count);
-      if (from != to) std::memcpy(to, from, static_cast<size_t>(shard.bytes()));
+      if (from != to) memory().copy(to, from, shard.bytes());
     }
-    if (!call.small()) hub_->wait_for_all(rank());
+    if (!call.small) hub_->wait_for_all(rank());
   }
 
   void do_reduce_scatter(ConstPayload whole, Payload shard, Reduction reduction) override {
-    const Call call("reduce_scatter", whole, static_cast<int>(reduction));
+    const Call call("reduce_scatter", whole, memory(), static_cast<int>(reduction));
     const auto table = hub_->meet(rank(), call);
-    reduce_in_order(everyones<const void>(table, whole, rank() * shard.count), {&shard.data, 1},
+    memory().reduce(everyones<const void>(table, whole, rank() * shard.count), {&shard.data, 1},
                     shard.count, whole.element, reduction);
-    if (!call.small()) hub_->wait_for_all(rank());
+    if (!call.small) hub_->wait_for_all(rank());
   }
 
   void do_broadcast(Payload data, int root) override {
-    const Call call("broadcast", data, root);
+    const Call call("broadcast", data, memory(), root);
     const auto table = hub_->meet(rank(), call);
-    if (rank() != root) std::memcpy(data.data, table.data(root), static_cast<size_t>(data.bytes()));
-    if (!call.small()) hub_->wait_for_all(rank());
+    if (rank() != root) memory().copy(data.data, table.data(root), data.bytes());
+    if (!call.small) hub_->wait_for_all(rank());
   }
 
   void do_send(ConstPayload data, int to) override {
-    hub_->mailbox(rank(), to).send(data);
+    hub_->mailbox(rank(), to).send(data, memory());
     hub_->run().wake(hub_->run_rank(to));
   }
 
   void do_receive(Payload data, int from) override {
-    hub_->mailbox(from, rank()).receive(data, hub_->run(), hub_->run_rank(rank()));
+    hub_->mailbox(from, rank()).receive(data, memory(), hub_->run(), hub_->run_rank(rank()));
   }
 
   void do_barrier() override { hub_->meet(rank(), Call("barrier")); }
@@ -181,7 +188,7 @@ class LocalCommunicator final : public Communicator {
     if (rank() == leader) {
       std::vector<int> run_ranks;
       for (const int member : members) run_ranks.push_back(hub_->run_rank(member));
-      mine = std::make_shared<Hub>(hub_->run(), std::move(run_ranks));
+      mine = std::make_shared<Hub>(hub_->run(), std::move(run_ranks), hub_->memory());
     }
     const auto table = hub_->meet(rank(), Call("split"), std::move(mine));
     auto child = table[leader].child;
@@ -217,12 +224,13 @@ void run_rank(LocalRun& run, const std::shared_ptr<Hub>& hub, int rank,
 
 }  // namespace
 
-void run_local(int size, const std::function<void(Communicator&)>& body) {
+void run_local(int size, const std::function<void(Communicator&)>& body,
+               const std::shared_ptr<const RankMemory>& memory) {
   expect(size > 0, "at least one rank");
   LocalRun run(size);
   std::vector<int> ranks(static_cast<size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  const auto hub = std::make_shared<Hub>(run, ranks);
+  const auto hub = std::make_shared<Hub>(run, ranks, memory);
   {
     std::vector<std::jthread> threads;
     try {

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 namespace engine {
 namespace {
 
@@ -16,30 +14,30 @@ void check_equal(int64_t count, Element element, const Payload& into) {
 
 }  // namespace
 
-void LocalMailbox::send(ConstPayload data) {
+void LocalMailbox::send(ConstPayload data, const RankMemory& memory) {
   const std::scoped_lock lock(mutex_);
-  const auto bytes = static_cast<size_t>(data.bytes());
   if (waiting_) {
     check_equal(data.count, data.element, *waiting_);
-    std::memcpy(waiting_->data, data.data, bytes);
+    memory.copy(waiting_->data, data.data, data.bytes());
     waiting_.reset();
     return;
   }
   if (spare_.empty()) spare_.emplace_back();
   Message& message = spare_.front();
-  message.bytes.assign(data.at(0), data.at(data.count));
+  message.bytes.resize(static_cast<size_t>(data.bytes()));
+  memory.copy(message.bytes.data(), data.data, data.bytes());
   message.count = data.count;
   message.element = data.element;
   arrived_.splice(arrived_.end(), spare_, spare_.begin());
 }
 
-void LocalMailbox::receive(Payload data, LocalRun& run, int rank) {
+void LocalMailbox::receive(Payload data, const RankMemory& memory, LocalRun& run, int rank) {
   {
     const std::scoped_lock lock(mutex_);
     if (!arrived_.empty()) {
       const Message& message = arrived_.front();
       check_equal(message.count, message.element, data);
-      std::memcpy(data.data, message.bytes.data(), message.bytes.size());
+      memory.copy(data.data, message.bytes.data(), data.bytes());
       spare_.splice(spare_.end(), arrived_, arrived_.begin());
       return;
     }

@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "engine/comm/local_run.h"
-#include "engine/comm/payload.h"
+#include "engine/comm/rank_memory.h"
 
 namespace engine {
 
 class LocalMailbox {
  public:
   // Copies the data, straight to the receiver if it waits already.
-  void send(ConstPayload data);
+  void send(ConstPayload data, const RankMemory& memory);
   // Sleeps as `rank` of `run` until a message is there. Throws std::logic_error if it has another
   // size or type.
-  void receive(Payload data, LocalRun& run, int rank);
+  void receive(Payload data, const RankMemory& memory, LocalRun& run, int rank);
 
  private:
   struct Message {

@@ -26,6 +26,10 @@ class LocalRun {
     failed_ = true;
     for (int rank = 0; rank < static_cast<int>(bells_.size()); ++rank) wake(rank);
   }
+  // Throws PeerFailed behind a failure.
+  void check() const {
+    if (failed_) throw PeerFailed();
+  }
   // After all ranks have ended.
   std::exception_ptr cause() const { return cause_; }
 
@@ -40,7 +44,7 @@ class LocalRun {
     Bell& bell = bells_[static_cast<size_t>(rank)];
     while (true) {
       const int heard = bell.rings.load();
-      if (failed_) throw PeerFailed();
+      check();
       if (ready()) return;
       bell.rings.wait(heard);
     }

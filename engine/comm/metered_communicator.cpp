@@ -18,7 +18,7 @@ std::vector<Traffic> TrafficMeter::traffic() const {
 
 MeteredCommunicator::MeteredCommunicator(std::unique_ptr<Communicator> inner, std::string axis,
                                          std::shared_ptr<TrafficMeter> meter)
-    : Communicator(inner->rank(), inner->size()),
+    : Communicator(inner->rank(), inner->size(), inner->shared_memory()),
       inner_(std::move(inner)),
       axis_(std::move(axis)),
       meter_(std::move(meter)) {}

@@ -13,8 +13,9 @@ namespace engine {
 // `seed`, the rank and the number of such calls before only. send drops.
 class PhantomCommunicator final : public Communicator {
  public:
-  PhantomCommunicator(int rank, int size, uint64_t seed = 0)
-      : Communicator(rank, size), seed_(seed) {}
+  PhantomCommunicator(int rank, int size, uint64_t seed = 0,
+                      std::shared_ptr<const RankMemory> memory = host_memory())
+      : Communicator(rank, size, std::move(memory)), seed_(seed) {}
 
  private:
   void do_all_reduce(Payload, Reduction) override {}

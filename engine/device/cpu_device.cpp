@@ -1,12 +1,12 @@
-// The CPU as a device: memory from an arena, products by oneDNN, kernels by vectorised loops.
+// The CPU as a device: memory from an arena, products by a library, kernels by vectorised loops.
 #include <fmt/format.h>
 
 #include <cstring>
 
 #include "engine/device/arena.h"
 #include "engine/device/device.h"
-#include "engine/device/matmul_f64.h"
-#include "engine/device/onednn.h"
+#include "engine/device/plain_matmul.h"
+#include "engine/device/products.h"
 
 namespace engine {
 namespace {
@@ -23,9 +23,9 @@ class CpuDevice final : public Device {
   }
   kernels::Kernels& kernels() override { return *kernels_; }
   void synchronize() override {}
+  bool shares_host_memory() const override { return true; }
   bool multiplies(DType type) const override {
-    return type == DType::f32 || type == DType::f64 ||
-           (type == DType::bf16 && products_.multiplies_bf16());
+    return type == DType::f32 || type == DType::f64 || products_.multiplies(type);
   }
   std::string description() const override {
     return fmt::format("this processor on {} thread{}", threads_, threads_ == 1 ? "" : "s");
@@ -35,7 +35,7 @@ class CpuDevice final : public Device {
   void* take(int64_t bytes) override { return arena_.allocate(bytes); }
   void give_back(void* data, int64_t bytes) noexcept override { arena_.release(data, bytes); }
   void multiply(const Matmul& product) override {
-    if (product.a.type == DType::f64) return multiply_in_double(product);
+    if (!products_.multiplies(product.a.type)) return multiply_by_loops(product);
     const int64_t scratch_bytes = products_.scratch_bytes(product);
     if (scratch_bytes == 0) return products_.run(product, nullptr);
     const Buffer scratch(*this, scratch_bytes, MemoryUse::workspace);
@@ -43,20 +43,20 @@ class CpuDevice final : public Device {
   }
 
  private:
-  void multiply_in_double(const Matmul& product) {
-    multiply_f64(product);
+  void multiply_by_loops(const Matmul& product) {
+    multiply_plainly(product);
     if (!product.activation) return;
     View c = product.c;
     for (int64_t i = 0; i < product.batch; ++i) {
       kernels_->bias_activation_forward(c, {}, c, *product.activation);
-      c.data = static_cast<double*>(c.data) + product.c_step;
+      c.data = static_cast<std::byte*>(c.data) + product.c_step * kernels::bytes_of(c.type);
     }
   }
 
   int threads_;
   Arena arena_;
   std::unique_ptr<kernels::Kernels> kernels_;
-  OnednnProducts products_;
+  CpuProducts products_;
 };
 
 }  // namespace

@@ -3,11 +3,33 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <new>
 
 #include "engine/base/units.h"
 
 namespace engine {
+
+namespace {
+
+class HostClock final : public DeviceClock {
+ public:
+  void mark() override { marks_.push_back(std::chrono::steady_clock::now()); }
+  std::vector<double> read() override {
+    std::vector<double> seconds;
+    for (size_t i = 1; i < marks_.size(); ++i)
+      seconds.push_back(std::chrono::duration<double>(marks_[i] - marks_[i - 1]).count());
+    marks_.clear();
+    return seconds;
+  }
+
+ private:
+  std::vector<std::chrono::steady_clock::time_point> marks_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceClock> Device::make_clock() { return std::make_unique<HostClock>(); }
 
 OutOfMemory::OutOfMemory(int64_t requested, int64_t in_use, int64_t capacity, MemoryUse use)
     : Error(ExitCode::nothing_fits,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/errors.h"
 #include "engine/device/meter.h"
@@ -50,6 +51,16 @@ struct Matmul {
   int64_t k() const { return transpose_a ? a.rows : a.cols; }
 };
 
+// Times phases of a device's work without waiting for it in between.
+class DeviceClock {
+ public:
+  virtual ~DeviceClock() = default;
+  // The end of one phase and the begin of the next, behind the work asked for so far.
+  virtual void mark() = 0;
+  // Seconds between the marks since the last reading; the device must be idle.
+  virtual std::vector<double> read() = 0;
+};
+
 // One rank's device; used by one thread at a time. Calls may return before the work is done.
 class Device {
  public:
@@ -67,6 +78,8 @@ class Device {
   virtual void copy(void* dst, const void* src, int64_t bytes) = 0;
   virtual kernels::Kernels& kernels() = 0;
   virtual void synchronize() = 0;
+  // Whether its memory is the host's, which may read and write it as its own.
+  virtual bool shares_host_memory() const { return false; }
 
   // a and b of one type; c of that type, or f32 for bf16. Throws std::logic_error for wrong shapes
   // and Error where the processor has no products of this type.
@@ -74,11 +87,13 @@ class Device {
   virtual bool multiplies(DType type) const = 0;
 
   // Bytes that may be in use at once, on top of what the machine has; for plans that must not fit.
-  void set_capacity(int64_t bytes) { capacity_ = bytes; }
+  virtual void set_capacity(int64_t bytes) { capacity_ = bytes; }
   int64_t capacity() const { return capacity_; }
   Meter& meter() { return meter_; }
   const Meter& meter() const { return meter_; }
   virtual std::string description() const = 0;
+  // By the host's clock, for devices that work while they are called.
+  virtual std::unique_ptr<DeviceClock> make_clock();
 
  protected:
   Device() = default;
@@ -126,8 +141,8 @@ class Buffer {
   MemoryUse use_ = MemoryUse::workspace;
 };
 
-// This machine's processor, on `threads` threads. Products by oneDNN: f32, bf16 where the processor
-// multiplies it, and f64 (slowly, for checks of gradients).
+// This machine's processor, on `threads` threads. Products of f32 and f64 (slowly, for checks of
+// gradients), and of bf16 where the processor multiplies it.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 }  // namespace engine

@@ -44,12 +44,12 @@ void Head::forward(LayerContext& context, Tensor input, Tensor targets, View los
   saved.top = context.statistics(tokens, kSaved);
   saved.sums = context.statistics(tokens, kSaved);
   kernels.row_max(logits, saved.top);
-  if (ranks.size() > 1) context.device().synchronize();
+  ranks.follow(context.device());
   ranks.all_reduce(payload_of(saved.top), Reduction::max);
   Tensor chosen = context.statistics(tokens, MemoryUse::workspace);
   kernels.cross_entropy_sums(logits, saved.top, saved.targets, table_->global_row, saved.sums,
                              chosen);
-  if (ranks.size() > 1) context.device().synchronize();
+  ranks.follow(context.device());
   ranks.all_reduce(payload_of(saved.sums));
   ranks.all_reduce(payload_of(chosen));
   kernels.cross_entropy_losses(saved.sums, chosen, saved.targets, chosen);

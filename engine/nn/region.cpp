@@ -9,14 +9,14 @@ Tensor gather_tokens(LayerContext& context, const Tensor& local) {
   if (!context.options().sequence_parallel) return local.reshaped(local.shape());
   Tensor whole(context.device(), {context.tokens(), local.dim(1)}, local.type(),
                MemoryUse::communication);
-  context.device().synchronize();
+  context.world().tensor().follow(context.device());
   context.world().tensor().all_gather(payload_of(local), payload_of(whole));
   return whole;
 }
 
 Tensor sum_partials(LayerContext& context, Tensor partial, MemoryUse use) {
   Communicator& ranks = context.world().tensor();
-  if (ranks.size() > 1) context.device().synchronize();
+  ranks.follow(context.device());
   if (!context.options().sequence_parallel) {
     ranks.all_reduce(payload_of(partial));
     return partial;

@@ -102,7 +102,7 @@ void ShardedParameters::gather_weights(int64_t unit) {
   const int64_t count = shard_elements(unit);
   memory.whole_weights = Tensor(context_.device(), {1, count * replicas_.size()}, context_.type(),
                                 MemoryUse::communication);
-  context_.device().synchronize();
+  replicas_.follow(context_.device());
   replicas_.all_gather(payload_of(vector_of(weights_, memory.weights, count)),
                        payload_of(memory.whole_weights));
 }
@@ -137,7 +137,7 @@ void ShardedParameters::end_backward(int64_t unit) {
   const int64_t count = shard_elements(unit);
   const View whole = memory.whole_gradients;
   const View own = whole.columns(replicas_.rank() * count, count);
-  context_.device().synchronize();
+  replicas_.follow(context_.device());
   replicas_.reduce_scatter(payload_of(whole), payload_of(own));
   context_.kernels().accumulate(own, vector_of(gradients_, memory.gradients, count));
   memory.whole_gradients.reset();
@@ -163,7 +163,7 @@ void ShardedParameters::sum_partial_gradients(int64_t unit) {
     for (; i < parameters.size() && group_of(*parameters[i]) == group; ++i)
       run.cols += parameters[i]->elements();
     if (group == nullptr) continue;
-    context_.device().synchronize();
+    group->follow(context_.device());
     group->all_reduce(payload_of(run));
   }
 }
@@ -172,8 +172,11 @@ void ShardedParameters::reduce_gradients(const Parameter* shared) {
   if (!keeps_gradients()) return;
   for (int64_t unit = 0; unit < static_cast<int64_t>(units_.size()); ++unit)
     sum_partial_gradients(unit);
-  context_.device().synchronize();
-  if (shared != nullptr) context_.world().embedding()->all_reduce(payload_of(shared->gradient));
+  if (shared != nullptr) {
+    context_.world().embedding()->follow(context_.device());
+    context_.world().embedding()->all_reduce(payload_of(shared->gradient));
+  }
+  replicas_.follow(context_.device());
   for (int64_t unit = 0; unit < static_cast<int64_t>(units_.size()); ++unit) {
     const int64_t first = units_[static_cast<size_t>(unit)].gradients;
     const View whole = vector_of(gradients_, first, kept_elements(unit, true));
@@ -189,7 +192,7 @@ void ShardedParameters::reduce_gradients(const Parameter* shared) {
 
 void ShardedParameters::share_weights() {
   if (zero_ == 0 || !keeps_weights()) return;
-  context_.device().synchronize();
+  replicas_.follow(context_.device());
   for (int64_t unit = 0; unit < static_cast<int64_t>(units_.size()); ++unit) {
     const int64_t count = shard_elements(unit);
     const View whole =

@@ -85,7 +85,7 @@ double Trainer::evaluate(const Batches& batches, int64_t count) {
   }
   source_ = &batches_;
   context_.set_dropout(true);
-  context_.device().synchronize();
+  world_.all().follow(context_.device());
   world_.all().all_reduce(payload_of(loss));
   double sum = 0;
   context_.device().copy_to_host(&sum, loss.data, sizeof sum);
@@ -114,7 +114,7 @@ Tensor Trainer::receive(Communicator& ranks, int from, MemoryUse use) {
 }
 
 void Trainer::send(Communicator& ranks, const Tensor& tensor, int to) {
-  context_.device().synchronize();
+  ranks.follow(context_.device());
   ranks.send(payload_of(tensor), (to + ranks.size()) % ranks.size());
 }
 
@@ -157,7 +157,7 @@ StepResult Trainer::finish() {
   const int64_t squares = ordinal_count(job_.model);
   const View sums = sums_.view().columns(0, squares + 1);
   optimizer_->add_squares(sums);
-  context_.device().synchronize();
+  world_.all().follow(context_.device());
   world_.all().all_reduce(payload_of(sums));
   std::vector<double> host(static_cast<size_t>(squares) + 1);
   context_.device().copy_to_host(host.data(), sums.data, squares * 8 + 8);

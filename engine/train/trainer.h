@@ -40,6 +40,7 @@ class Trainer {
 
   const Job& job() const { return job_; }
   World& world() { return world_; }
+  Device& device() { return context_.device(); }
   ShardedParameters& storage() { return *storage_; }
   Optimizer& optimizer() { return *optimizer_; }
 

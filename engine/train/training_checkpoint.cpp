@@ -10,6 +10,30 @@ namespace {
 
 constexpr char kMaster[] = "master";
 
+// A contiguous view of a device's memory as the host reads and writes it.
+class HostView {
+ public:
+  HostView(Device& device, const View& view) : device_(device), origin_(view), view_(view) {
+    if (device.shares_host_memory()) return;
+    copy_.resize(static_cast<size_t>(bytes()));
+    view_.data = copy_.data();
+  }
+  const View& fetch() {
+    if (!copy_.empty()) device_.copy_to_host(view_.data, origin_.data, bytes());
+    return view_;
+  }
+  const View& view() const { return view_; }
+  void store() {
+    if (!copy_.empty()) device_.copy_to_device(origin_.data, view_.data, bytes());
+  }
+
+ private:
+  int64_t bytes() const { return origin_.elements() * kernels::bytes_of(origin_.type); }
+  Device& device_;
+  View origin_, view_;
+  std::vector<std::byte> copy_;
+};
+
 bool keeps_master(const Job& job) { return job.workload.precision == Precision::bf16; }
 
 // The optimizer's tensors of one slice by their names in checkpoints.
@@ -31,10 +55,12 @@ CheckpointFormat format_of(const Job& job) {
 void load_weights(Trainer& trainer, const CheckpointReader& reader, bool from_master) {
   trainer.storage().visit_weights(true, [&](ParameterUnit& unit) {
     for (const Parameter* p : unit.parameters) {
+      HostView weight(trainer.device(), p->weight);
       if (from_master)
-        reader.read_state(kMaster, stored_slice(*p), {0, p->elements()}, p->weight);
+        reader.read_state(kMaster, stored_slice(*p), {0, p->elements()}, weight.view());
       else
-        reader.read_weight(stored_slice(*p), p->weight);
+        reader.read_weight(stored_slice(*p), weight.view());
+      weight.store();
     }
   });
   trainer.optimizer().take_weights();
@@ -57,12 +83,14 @@ std::string save_checkpoint(Trainer& trainer, const std::string& root) {
   trainer.storage().visit_weights(false, [&](ParameterUnit& unit) {
     if (!first_replica) return;
     for (const Parameter* p : unit.parameters)
-      if (p->owned) writer.write_weight(stored_slice(*p), p->weight);
+      if (p->owned)
+        writer.write_weight(stored_slice(*p), HostView(trainer.device(), p->weight).fetch());
   });
   for (const OptimizerSlice& slice : trainer.optimizer().slices()) {
     if (!slice.parameter->owned || (job.plan.zero == 0 && !first_replica)) continue;
     for (const auto& [name, data] : states_of(job, slice))
-      writer.write_state(name, stored_slice(*slice.parameter), {slice.first, slice.count}, data);
+      writer.write_state(name, stored_slice(*slice.parameter), {slice.first, slice.count},
+                         HostView(trainer.device(), data).fetch());
   }
   writer.close();
   world.all().barrier();
@@ -80,8 +108,12 @@ void load_checkpoint(Trainer& trainer, const std::string& folder) {
   load_weights(trainer, reader, has_master && !keeps_master(job));
   for (const OptimizerSlice& slice : trainer.optimizer().slices())
     for (const auto& [name, data] : states_of(job, slice))
-      if (name != kMaster || has_master)
-        reader.read_state(name, stored_slice(*slice.parameter), {slice.first, slice.count}, data);
+      if (name != kMaster || has_master) {
+        HostView host(trainer.device(), data);
+        reader.read_state(name, stored_slice(*slice.parameter), {slice.first, slice.count},
+                          host.view());
+        host.store();
+      }
   trainer.continue_at(reader.training()->step);
 }
 

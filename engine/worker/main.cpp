@@ -1,4 +1,4 @@
-// The program autotune-worker: runs one job of the built-in engine on CPU ranks, or prepares data.
+// The worker programs: each runs one job of the built-in engine, or prepares data.
 #include <malloc.h>
 
 #include <atomic>
@@ -36,6 +36,8 @@ int main(int count, char** arguments) {
     if (count > 1 && std::string(arguments[1]) == "tokenize")
       return engine::tokenize_command(std::vector<std::string>(arguments + 2, arguments + count),
                                       std::cout, std::cerr);
+    if (count == 2 && std::string(arguments[1]) == "describe")
+      return static_cast<int>(engine::describe_worker(std::cout));
     engine::WorkerOptions options = engine::parse_worker_arguments(count, arguments);
     options.stop = &stop_asked;
     const engine::ExitCode code = engine::run_worker(options, std::cerr);
@@ -43,7 +45,7 @@ int main(int count, char** arguments) {
       return static_cast<int>(engine::ExitCode::interrupted);
     return static_cast<int>(code);
   } catch (const engine::Error& error) {
-    std::cerr << "autotune-worker: " << error.what() << '\n';
+    std::cerr << engine::worker_name() << ": " << error.what() << '\n';
     return static_cast<int>(error.code());
   }
 }

@@ -27,4 +27,9 @@ int mpi_ranks_here() {
   return std::max(1, told);
 }
 
+int mpi_rank_here() {
+  return std::max({number_in("OMPI_COMM_WORLD_LOCAL_RANK"), number_in("MPI_LOCALRANKID"),
+                   number_in("SLURM_LOCALID")});
+}
+
 }  // namespace engine

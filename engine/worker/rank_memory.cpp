@@ -2,6 +2,7 @@
 #include "engine/worker/rank_memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace engine {
@@ -30,11 +31,12 @@ std::vector<RankBytes> gather(World& world, const Meter& meter, bool alone) {
 
 }  // namespace
 
-MemoryOutcome gather_memory(World& world, const Meter& meter, double capacity_bytes, bool alone) {
+MemoryOutcome gather_memory(World& world, const Device& device, bool alone) {
   MemoryOutcome memory;
-  memory.capacity_bytes = capacity_bytes;
+  if (device.capacity() < std::numeric_limits<int64_t>::max())
+    memory.capacity_bytes = static_cast<double>(device.capacity());
   std::map<int, StageMemory> stages;
-  for (const RankBytes& rank : gather(world, meter, alone)) {
+  for (const RankBytes& rank : gather(world, device.meter(), alone)) {
     const int stage = static_cast<int>(rank.stage);
     StageMemory& row = stages[stage];
     row.stage = stage;

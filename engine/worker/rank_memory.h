@@ -8,6 +8,6 @@ namespace engine {
 
 // The most of each use on any rank of a stage; the peak is that of all uses together. All ranks
 // call it; `alone` where the others are phantoms.
-MemoryOutcome gather_memory(World& world, const Meter& meter, double capacity_bytes, bool alone);
+MemoryOutcome gather_memory(World& world, const Device& device, bool alone);
 
 }  // namespace engine

@@ -29,12 +29,12 @@ double seconds_since(Clock::time_point start) {
 
 class RankRun {
  public:
-  RankRun(const Job& job, Communicator& ranks, const RankOptions& options)
+  RankRun(const Job& job, Device& device, Communicator& ranks, const RankOptions& options)
       : job_(job),
         options_(options),
         phantom_(job.phantom_rank >= 0),
         reports_(phantom_ || ranks.rank() == 0),
-        device_(make_cpu_device(options.math_threads)),
+        device_(&device),
         world_(ranks, Grid(job.plan)) {
     if (job.memory_limit_bytes > 0)
       device_->set_capacity(static_cast<int64_t>(job.memory_limit_bytes));
@@ -123,7 +123,7 @@ class RankRun {
 
   Outcome report() {
     MemoryOutcome memory =
-        gather_memory(world_, device_->meter(), job_.memory_limit_bytes, phantom_);
+        gather_memory(world_, *device_, phantom_);
     if (!reports_) return {};
     Outcome outcome;
     outcome.measured = true;
@@ -163,7 +163,7 @@ class RankRun {
   const Job& job_;
   const RankOptions& options_;
   bool phantom_, reports_;
-  std::unique_ptr<Device> device_;
+  Device* device_;
   World world_;
   std::unique_ptr<Batches> batches_, validation_;
   std::vector<double> samples_;
@@ -175,10 +175,10 @@ class RankRun {
 
 }  // namespace
 
-Outcome run_rank(const Job& job, Communicator& ranks, const RankOptions& options) {
-  if (job.serving) return run_serving_rank(job, ranks, options);
-  if (job.tuning) return run_tuning_rank(job, ranks, options);
-  return RankRun(job, ranks, options).run();
+Outcome run_rank(const Job& job, Device& device, Communicator& ranks, const RankOptions& options) {
+  if (job.serving) return run_serving_rank(job, device, ranks, options);
+  if (job.tuning) return run_tuning_rank(job, device, ranks, options);
+  return RankRun(job, device, ranks, options).run();
 }
 
 void write_outcome(const Outcome& outcome, const std::string& path) {

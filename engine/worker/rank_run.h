@@ -5,6 +5,7 @@
 
 #include "engine/base/errors.h"
 #include "engine/comm/communicator.h"
+#include "engine/device/device.h"
 #include "engine/plan/job.h"
 #include "engine/plan/outcome.h"
 #include "engine/worker/event_log.h"
@@ -22,16 +23,15 @@ struct Interrupted : Error {
 };
 
 struct RankOptions {
-  int math_threads = 1;
   const std::atomic<bool>* stop = nullptr;  // read by rank 0, between steps
   EventLog* events = nullptr;               // of the rank that reports
 };
 
-// Trains or serves on `ranks`, of job.plan.world() ranks (phantoms but for one when
+// Trains or serves on `device` as one of `ranks`, of job.plan.world() ranks (phantoms but for one when
 // job.phantom_rank >= 0), and returns the Outcome: complete on the rank that reports (0, or the one
 // that is no phantom), empty on others. Throws BadNumbers, Interrupted, OutOfMemory and what else
 // went wrong.
-Outcome run_rank(const Job& job, Communicator& ranks, const RankOptions& options);
+Outcome run_rank(const Job& job, Device& device, Communicator& ranks, const RankOptions& options);
 
 // Into one file, which is whole at any time. Throws Error (storage).
 void write_outcome(const Outcome& outcome, const std::string& path);

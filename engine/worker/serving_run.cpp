@@ -41,12 +41,15 @@ GeneratorOptions generator_options(const Job& job) {
 
 class ServingRun {
  public:
-  ServingRun(const Job& job, Communicator& ranks, const RankOptions& options)
+  ServingRun(const Job& job, Device& device, Communicator& ranks, const RankOptions& options)
       : job_(job),
         spec_(*job.serving),
         options_(options),
-        device_(make_cpu_device(options.math_threads)),
+        device_(&device),
         world_(ranks, Grid(job.plan)) {
+    if (!device.shares_host_memory())
+      throw Error(ExitCode::environment,
+                  "generation runs on the CPU device only; use autotune-worker");
     if (job.phantom_rank >= 0)
       throw InputError("a phantom rank has no text to generate; leave out phantom_rank");
     if (job.memory_limit_bytes > 0)
@@ -236,7 +239,7 @@ class ServingRun {
     Outcome outcome;
     outcome.measured = true;
     outcome.fits = true;
-    outcome.memory = gather_memory(world_, device_->meter(), job_.memory_limit_bytes, false);
+    outcome.memory = gather_memory(world_, *device_, false);
     outcome.matmul_flops_per_rank = device_->meter().matmul_flops();
     outcome.traffic = world_.meter().traffic();
     ServingOutcome& serving = outcome.serving.emplace();
@@ -314,7 +317,7 @@ class ServingRun {
   const Job& job_;
   const ServingSpec& spec_;
   const RankOptions& options_;
-  std::unique_ptr<Device> device_;
+  Device* device_;
   World world_;
   std::unique_ptr<Tokenizer> tokenizer_;
   PromptTable prompts_;
@@ -331,8 +334,9 @@ class ServingRun {
 
 }  // namespace
 
-Outcome run_serving_rank(const Job& job, Communicator& ranks, const RankOptions& options) {
-  return ServingRun(job, ranks, options).run();
+Outcome run_serving_rank(const Job& job, Device& device, Communicator& ranks,
+ const RankOptions& options) {
+  return ServingRun(job, device, ranks, options).run();
 }
 
 }  // namespace engine

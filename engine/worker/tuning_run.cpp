@@ -16,11 +16,14 @@ using Clock = std::chrono::steady_clock;
 
 class TuningRun {
  public:
-  TuningRun(const Job& job, Communicator& ranks, const RankOptions& options)
+  TuningRun(const Job& job, Device& device, Communicator& ranks, const RankOptions& options)
       : job_(job),
         options_(options),
-        device_(make_cpu_device(options.math_threads)),
+        device_(&device),
         world_(ranks, Grid(job.plan)) {
+    if (!device.shares_host_memory())
+      throw Error(ExitCode::environment,
+                  "prompt tuning runs on the CPU device only; use autotune-worker");
     if (job.phantom_rank >= 0)
       throw InputError("a phantom rank has no text to tune on; leave out phantom_rank");
     if (job.memory_limit_bytes > 0)
@@ -78,7 +81,7 @@ class TuningRun {
     Outcome outcome;
     outcome.measured = true;
     outcome.fits = true;
-    outcome.memory = gather_memory(world_, device_->meter(), job_.memory_limit_bytes, false);
+    outcome.memory = gather_memory(world_, *device_, false);
     outcome.samples_seconds = samples_;
     outcome.step_seconds = spread_of(samples_).p50;
     outcome.interval_seconds = {outcome.step_seconds, outcome.step_seconds};
@@ -93,7 +96,7 @@ class TuningRun {
 
   const Job& job_;
   const RankOptions& options_;
-  std::unique_ptr<Device> device_;
+  Device* device_;
   World world_;
   std::vector<double> samples_;
   double loss_ = 0, norm_ = 0;
@@ -101,8 +104,9 @@ class TuningRun {
 
 }  // namespace
 
-Outcome run_tuning_rank(const Job& job, Communicator& ranks, const RankOptions& options) {
-  return TuningRun(job, ranks, options).run();
+Outcome run_tuning_rank(const Job& job, Device& device, Communicator& ranks,
+ const RankOptions& options) {
+  return TuningRun(job, device, ranks, options).run();
 }
 
 }  // namespace engine

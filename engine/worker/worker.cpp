@@ -9,29 +9,27 @@
 #include <thread>
 
 #include "engine/base/json_reader.h"
-#include "engine/comm/local_communicator.h"
-#include "engine/comm/phantom_communicator.h"
-#include "engine/device/device.h"
+#include "engine/worker/backend.h"
 #include "engine/worker/mpi_ranks.h"
 #include "engine/worker/rank_run.h"
 
 namespace engine {
 namespace {
 
-constexpr char kUsage[] = "usage: autotune-worker JOB.json [--threads N]";
-
-int parse_threads(std::string_view text) {
-  int threads = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  if (error != std::errc{} || end != text.data() + text.size() || threads < 1 || threads > 4096)
-    throw InputError(fmt::format("--threads '{}' must be a number from 1 to 4096", text));
-  return threads;
+std::string usage() {
+  return fmt::format(
+      "usage: {} JOB.json [--threads N | --rank R --rendezvous FILE [--rank-here L]]",
+      worker_name());
 }
 
-// Cores for the arithmetic of one of `ranks` on this machine.
-int math_threads(int ranks) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::max(1, cores / std::max(1, ranks));
+int parse_number(std::string_view name, std::string_view text, int lowest, int highest) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < lowest ||
+      number > highest)
+    throw InputError(
+        fmt::format("{} '{}' must be a number from {} to {}", name, text, lowest, highest));
+  return number;
 }
 
 // An Outcome for what went wrong, and the exit code.
@@ -73,6 +71,8 @@ class WorkerRun {
     try {
       if (job_.phantom_rank >= 0)
         run_phantom();
+      else if (options_.file_rank.rank >= 0)
+        run_file();
       else if (options_.threads == 0 && started_as_mpi_rank())
         run_processes();
       else
@@ -89,9 +89,11 @@ class WorkerRun {
     if (job_.phantom_rank >= world)
       throw InputError(fmt::format("phantom_rank {} is not one of the plan's {} ranks",
                                    job_.phantom_rank, world));
-    PhantomCommunicator ranks(static_cast<int>(job_.phantom_rank), world, job_.seed);
     EventLog events(job_.events_path);
-    finish(run_rank(job_, ranks, {math_threads(1), options_.stop, &events}), events);
+    run_phantom_rank(static_cast<int>(job_.phantom_rank), world, job_.seed,
+                     [&](Device& device, Communicator& ranks) {
+                       finish(run_rank(job_, device, ranks, {options_.stop, &events}), events);
+                     });
   }
 
   void run_threads() {
@@ -100,7 +102,8 @@ class WorkerRun {
       throw InputError(
           fmt::format("--threads {} must be the plan's {} ranks", options_.threads, world));
     EventLog events(job_.events_path);
-    run_local(world, [&](Communicator& ranks) { run_one(ranks, world, events); });
+    run_thread_ranks(world,
+                     [&](Device& device, Communicator& ranks) { run_one(device, ranks, events); });
   }
 
   void run_processes() {
@@ -111,7 +114,8 @@ class WorkerRun {
                                        job_.plan.world()));
         // Every replica that serves tells of its own requests.
         EventLog events(ranks.rank() == 0 || job_.serving ? job_.events_path : "");
-        run_one(ranks, mpi_ranks_here(), events);
+        run_process_rank(ranks, mpi_rank_here(), mpi_ranks_here(),
+                         [&](Device& device, Communicator& all) { run_one(device, all, events); });
       } catch (...) {
         // The exception ends every rank of the job: this is the last chance to say why.
         record(failure_of(std::current_exception()));
@@ -120,9 +124,19 @@ class WorkerRun {
     });
   }
 
-  void run_one(Communicator& ranks, int ranks_here, EventLog& events) {
-    const Outcome outcome =
-        run_rank(job_, ranks, {math_threads(ranks_here), options_.stop, &events});
+  void run_file() {
+    FileRank place = options_.file_rank;
+    place.ranks = job_.plan.world();
+    if (place.rank >= place.ranks)
+      throw InputError(
+          fmt::format("--rank {} is not one of the plan's {} ranks", place.rank, place.ranks));
+    EventLog events(place.rank == 0 ? job_.events_path : "");
+    run_file_rank(place,
+                  [&](Device& device, Communicator& ranks) { run_one(device, ranks, events); });
+  }
+
+  void run_one(Device& device, Communicator& ranks, EventLog& events) {
+    const Outcome outcome = run_rank(job_, device, ranks, {options_.stop, &events});
     if (ranks.rank() == 0) finish(outcome, events);
   }
 
@@ -145,11 +159,11 @@ class WorkerRun {
 
   ExitCode fail(const std::exception_ptr& cause) {
     const Failure failure = failure_of(cause);
-    errors_ << "autotune-worker: " << failure.reason << '\n';
+    errors_ << worker_name() << ": " << failure.reason << '\n';
     try {
       record(failure);
     } catch (const Error& error) {
-      errors_ << "autotune-worker: " << error.what() << '\n';
+      errors_ << worker_name() << ": " << error.what() << '\n';
       return error.code();
     }
     return failure.code;
@@ -163,20 +177,40 @@ class WorkerRun {
 }  // namespace
 
 WorkerOptions parse_worker_arguments(int count, const char* const* arguments) {
+  constexpr int kMostThreads = 4096, kMostRanks = 1 << 20;
   WorkerOptions options;
+  std::vector<std::string> words;
   for (int i = 1; i < count; ++i) {
-    const std::string_view argument = arguments[i];
-    if (argument == "--threads" && i + 1 < count)
-      options.threads = parse_threads(arguments[++i]);
-    else if (argument.starts_with("--threads="))
-      options.threads = parse_threads(argument.substr(10));
-    else if (!argument.starts_with("-") && options.job_path.empty())
-      options.job_path = argument;
-    else
-      throw InputError(fmt::format("'{}' is not understood; {}", argument, kUsage));
+    const std::string word = arguments[i];
+    const size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
+    words.push_back(word.substr(0, equals));
+    if (equals != std::string::npos) words.push_back(word.substr(equals + 1));
   }
-  if (options.job_path.empty()) throw InputError(fmt::format("no job given; {}", kUsage));
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const bool has_value = i + 1 < words.size();
+    if (word == "--threads" && has_value)
+      options.threads = parse_number(word, words[++i], 1, kMostThreads);
+    else if (word == "--rank" && has_value)
+      options.file_rank.rank = parse_number(word, words[++i], 0, kMostRanks);
+    else if (word == "--rank-here" && has_value)
+      options.file_rank.rank_here = parse_number(word, words[++i], 0, kMostRanks);
+    else if (word == "--rendezvous" && has_value)
+      options.file_rank.path = words[++i];
+    else if (!word.starts_with("-") && options.job_path.empty())
+      options.job_path = word;
+    else
+      throw InputError(fmt::format("'{}' is not understood; {}", word, usage()));
+  }
+  if (options.job_path.empty()) throw InputError(fmt::format("no job given; {}", usage()));
+  if ((options.file_rank.rank >= 0) != !options.file_rank.path.empty())
+    throw InputError(fmt::format("--rank and --rendezvous go together; {}", usage()));
   return options;
+}
+
+int math_threads(int ranks) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, cores / std::max(1, ranks));
 }
 
 ExitCode run_worker(const WorkerOptions& options, std::ostream& errors) {
@@ -185,9 +219,16 @@ ExitCode run_worker(const WorkerOptions& options, std::ostream& errors) {
                             options.job_path);
     return WorkerRun(options, std::move(job), errors).run();
   } catch (const Error& error) {
-    errors << "autotune-worker: " << error.what() << '\n';
+    errors << worker_name() << ": " << error.what() << '\n';
     return error.code();
   }
+}
+
+ExitCode describe_worker(std::ostream& out) {
+  const Json facts = {
+      {"worker", worker_name()}, {"mpi", built_with_mpi()}, {"backend", describe_backend()}};
+  out << facts.dump() << std::endl;
+  return ExitCode::found;
 }
 
 }  // namespace engine

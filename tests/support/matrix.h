@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <memory_resource>
 #include <vector>
 
 #include "kernels/view.h"
@@ -132,7 +133,7 @@ class Matrix {
   }
   DType type_;
   int64_t rows_, cols_, stride_ = 0;
-  std::vector<unsigned char> bytes_;
+  std::pmr::vector<unsigned char> bytes_;  // of the default resource, which a GPU may reach
 };
 
 // Every element within the tolerance of `type`; `factor` loosens it where a comment says why.

@@ -3,19 +3,23 @@
 
 #include <mutex>
 
-#include "engine/comm/local_communicator.h"
 #include "engine/train/trainer.h"
+#include "tests/support/ranks.h"
 
 namespace engine {
 namespace {
 
-float value_at(const View& view, int64_t row, int64_t column) {
-  const int64_t place = row * view.stride + column;
-  if (view.type == DType::f32) return static_cast<const float*>(view.data)[place];
-  return static_cast<float>(static_cast<const kernels::bfloat16*>(view.data)[place]);
+// The values of a parameter, wherever they lie.
+std::vector<float> values_of(Device& device, const View& view) {
+  Tensor wide(device, {view.rows, view.cols}, DType::f32, MemoryUse::workspace);
+  device.kernels().copy(view, wide);
+  std::vector<float> values(static_cast<size_t>(wide.elements()));
+  device.copy_to_host(values.data(), wide.data(), wide.bytes());
+  return values;
 }
 
-void collect(const Parameter& p, std::map<std::string, std::vector<float>>& weights) {
+void collect(const Parameter& p, const std::vector<float>& values,
+             std::map<std::string, std::vector<float>>& weights) {
   int64_t rows = 1, columns = p.checkpoint_shape.back();
   if (p.checkpoint_shape.size() == 2) {
     rows = p.checkpoint_shape[p.transposed ? 1 : 0];
@@ -26,7 +30,7 @@ void collect(const Parameter& p, std::map<std::string, std::vector<float>>& weig
   for (int64_t r = 0; r < p.rows - padding_rows(p); ++r)
     for (int64_t c = 0; c < p.columns; ++c)
       whole[static_cast<size_t>((p.first_row + r) * columns + p.first_column + c)] =
-          value_at(p.weight, r, c);
+          values[static_cast<size_t>(r * p.columns + c)];
 }
 
 }  // namespace
@@ -35,13 +39,12 @@ TrainingRun train(const Job& job, int64_t steps) {
   TrainingRun run;
   run.ranks.resize(static_cast<size_t>(job.plan.world()));
   std::mutex mutex;
-  run_local(job.plan.world(), [&](Communicator& ranks) {
-    const auto device = make_cpu_device(1);
+  test_ranks::run(job.plan.world(), [&](Device& device, Communicator& ranks) {
     World world(ranks, Grid(job.plan));
     SyntheticBatches batches(job.model.vocab, job.seed);
-    Trainer trainer(*device, world, job, batches);
+    Trainer trainer(device, world, job, batches);
     for (int64_t step = 0; step < steps; ++step) {
-      device->meter().restart();
+      device.meter().restart();
       world.meter().reset();
       const StepResult result = trainer.step();
       if (ranks.rank() > 0) continue;
@@ -49,12 +52,16 @@ TrainingRun train(const Job& job, int64_t steps) {
       run.norms.push_back(result.gradient_norm);
     }
     RankRecord& record = run.ranks[static_cast<size_t>(ranks.rank())];
-    record = {world.coordinate(Axis::pipeline), device->meter(), world.meter().traffic()};
+    record = {world.coordinate(Axis::pipeline), device.meter(), world.meter().traffic()};
     trainer.storage().visit_weights(false, [&](ParameterUnit& unit) {
-      const std::scoped_lock lock(mutex);
-      if (world.coordinate(Axis::data) == 0)
-        for (const Parameter* p : unit.parameters)
-          if (p->owned) collect(*p, run.weights);
+      if (world.coordinate(Axis::data) > 0) return;
+      for (const Parameter* p : unit.parameters) {
+        if (!p->owned) continue;
+        // Waiting for the device may mean waiting for other ranks: not under the lock.
+        const std::vector<float> values = values_of(device, p->weight);
+        const std::scoped_lock lock(mutex);
+        collect(*p, values, run.weights);
+      }
     });
   });
   return run;
@@ -103,7 +110,10 @@ std::vector<ParallelPlan> plan_lattice() {
                     (sp ? 1 : 0) + zero + static_cast<int>(recompute.mode) + recompute.layers;
                 if (legal && (place % 2 == 0 || plan.world() <= 2)) plans.push_back(plan);
               }
-  return plans;
+  const auto share = static_cast<size_t>(test_ranks::lattice_share());
+  std::vector<ParallelPlan> shared;
+  for (size_t i = share / 2; i < plans.size(); i += share) shared.push_back(plans[i]);
+  return shared;
 }
 
 }  // namespace engine

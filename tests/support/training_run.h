@@ -1,4 +1,4 @@
-// Trains a job on thread ranks and tells everything a test compares.
+// Trains a job on ranks of the linked kind and tells everything a test compares.
 #pragma once
 #include <map>
 #include <string>

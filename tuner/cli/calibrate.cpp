@@ -135,8 +135,10 @@ Command calibrate_command() {
       .description =
           "Without --from: trains small models on this machine for about a minute, fits the rates "
           "of "
-          "a core, of memory and of messages to the measured steps, and writes the profile that "
-          "`train --device cpu` takes from then on. With --from: fits the constants in use to a "
+          "a core or GPU, of memory and of messages to the measured steps, and writes the profile "
+          "that `train --device cpu` (or, measured with --device cuda, `train --device cuda`) "
+          "takes from "
+          "then on. With --from: fits the constants in use to a "
           "table "
           "of runs, so that a few rows of your own machines correct them, or with --afresh the "
           "priors behind them. It writes profiles/rates.json (for serving runs, which always start "
@@ -147,6 +149,7 @@ Command calibrate_command() {
           "in your own data folder is used instead of the built-in one from then on.",
       .examples =
           {{"calibrate", "Measure this machine"},
+           {"calibrate --device cuda", "Measure its GPUs"},
            {"calibrate --from runs.csv", "Fit to your own runs"},
            {"calibrate --afresh --from tests/data/published_train.csv --output profiles/rates.json",
             "Repeat the fit of the built-in constants"}},
@@ -158,6 +161,11 @@ Command calibrate_command() {
                   {.name = "--afresh",
                    .kind = ValueKind::flag,
                    .help = "Forget earlier fits: start from physics and microbenchmarks"},
+                  {.name = "--device",
+                   .kind = ValueKind::text,
+                   .help = "What of this machine is measured",
+                   .default_text = "cpu",
+                   .choices = {"cpu", "cuda"}},
                   {.name = "--output",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",

@@ -14,6 +14,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
+#include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/host_cluster.h"
 #include "tuner/cli/output.h"
 #include "tuner/cli/progress.h"
@@ -77,22 +78,29 @@ Json measured_table(const BusBandwidth& table) {
   return json;
 }
 
+// What of the profile the measurements did not tell.
+struct ProfileFacts {
+  std::string name, title;
+  double memory_bytes = 0;
+  int multiprocessors = 0;
+};
+
 // The GPU file of this machine.
-Json profile_json(const HostFit& fit, const Host& host, const std::string& environment) {
+Json profile_json(const HostFit& fit, const ProfileFacts& facts, const std::string& environment) {
   const DeviceSpec& device = fit.cluster.device;
   const Interconnect& links = fit.cluster.interconnect;
   Json peaks = Json::object();
   for (size_t i = 0; i < engine::kPrecisionNames.size(); ++i)
     if (device.peak_flops[i] > 0)
       peaks[std::string(engine::kPrecisionNames[i])] = measured(device.peak_flops[i]);
-  return {{"name", kHostProfile},
-          {"title", fmt::format("One core of this machine ({})", host.cpu)},
-          {"architecture", "cpu"},
+  return {{"name", facts.name},
+          {"title", facts.title},
+          {"architecture", device.architecture},
           {"fingerprint", environment},
-          {"memory_bytes", measured(host.memory_bytes / host.cores)},
+          {"memory_bytes", measured(facts.memory_bytes)},
           {"memory_bytes_per_second", measured(device.memory_bytes_per_second)},
           {"runtime_bytes", std::max(0.0, device.runtime_bytes)},
-          {"multiprocessors", measured(host.cores)},
+          {"multiprocessors", measured(facts.multiprocessors)},
           {"peak_flops", std::move(peaks)},
           {"rates", device.rates},
           {"interconnect",
@@ -134,27 +142,46 @@ std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
                      100 * sum / static_cast<double>(rows.size()));
 }
 
+// Measures the rows, fits the rates on top of `start`, writes the profile and tells.
+int calibrate(const Arguments& arguments, const Launcher& launcher, const ClusterSpec& start,
+              std::vector<HostRow> rows, const ProfileFacts& facts) {
+  Store store(store_path(arguments));
+  Profiler profiler(store, 0, launcher, this_host());
+  measure_rows(rows, profiler);
+  const HostFit fit = fit_host(start, find_stack("autotune"), rows);
+  const std::string path =
+      arguments.text("--output")
+          .value_or(fmt::format("{}/profiles/gpus/{}.json", user_data_folder(), facts.name));
+  write_profile(path, profile_json(fit, facts, profiler.environment()));
+  print_result(account(rows, fit) + fmt::format("Written to {}\n", path));
+  return static_cast<int>(ExitCode::found);
+}
+
+int calibrate_cpu(const Arguments& arguments) {
+  const Host host = this_host();
+  const Launcher launcher = Launcher::find(LauncherKind::local);
+  ClusterSpec start = find_cluster("cpu", 1);
+  start.device.multiprocessors = host.cores;
+  return calibrate(arguments, launcher, start, host_rows(find_model("gpt3-tiny")),
+                   {kHostProfile, fmt::format("One core of this machine ({})", host.cpu),
+                    host.memory_bytes / host.cores, host.cores});
+}
+
+int calibrate_gpus(const Arguments& arguments) {
+  const Launcher launcher = Launcher::find(LauncherKind::local, TrialDevice::cuda);
+  const Json facts = ask_worker(launcher.worker);
+  const int gpus = usable_gpus(facts);
+  const ClusterSpec start = built_in_gpu_cluster(facts, std::max(1, gpus));
+  return calibrate(arguments, launcher, start, gpu_rows(find_model("gpt3-1.3b"), gpus),
+                   {kGpuProfile, fmt::format("{} of this machine", start.device.title),
+                    start.device.memory_bytes, start.device.multiprocessors});
+}
+
 }  // namespace
 
 int calibrate_host(const Arguments& arguments) {
-  const Host host = this_host();
-  const Launcher launcher = Launcher::find(LauncherKind::local);
-  Store store(store_path(arguments));
-  Profiler profiler(store, 0, launcher, host);
-  const engine::ModelSpec small = find_model("gpt3-tiny");
-  const Stack stack = find_stack("autotune");
-  std::vector<HostRow> rows = host_rows(small);
-  measure_rows(rows, profiler);
-
-  ClusterSpec start = find_cluster("cpu", 1);
-  start.device.multiprocessors = host.cores;
-  const HostFit fit = fit_host(start, stack, rows);
-  const std::string path =
-      arguments.text("--output")
-          .value_or(fmt::format("{}/profiles/gpus/{}.json", user_data_folder(), kHostProfile));
-  write_profile(path, profile_json(fit, host, profiler.environment()));
-  print_result(account(rows, fit) + fmt::format("Written to {}\n", path));
-  return static_cast<int>(ExitCode::found);
+  if (arguments.text("--device").value_or("cpu") == "cuda") return calibrate_gpus(arguments);
+  return calibrate_cpu(arguments);
 }
 
 }  // namespace tuner

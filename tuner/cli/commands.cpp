@@ -25,6 +25,7 @@ const std::vector<Command>& all_commands() {
         models_command(),          //
         gpus_command(),            //
         explain_command(),         //
+        doctor_command(),          //
         config_command(),          //
         completion_command(),      //
         man_command(),

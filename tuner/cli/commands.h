@@ -26,6 +26,7 @@ std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();
 Command explain_command();
+Command doctor_command();
 Command config_command();
 Command completion_command();
 Command man_command();

@@ -118,10 +118,7 @@ std::vector<Option> measure_options() {
 MeasureRequest measure_request_of(const Arguments& arguments) {
   MeasureRequest request;
   const auto device = arguments.text("--device");
-  if (device == "cuda")
-    throw engine::Error(engine::ExitCode::environment,
-                        "this autotune was built without CUDA, so --device cuda cannot run trials; "
-                        "use --device cpu, or leave it out to predict only");
+  if (device == "cuda") request.device = TrialDevice::cuda;
   request.this_host = device.has_value() && !arguments.has("--gpu");
   const std::string measure =
       arguments.text("--measure").value_or(request.this_host ? "auto" : "none");

@@ -13,6 +13,7 @@ namespace tuner {
 std::vector<Option> measure_options();
 
 struct MeasureRequest {
+  TrialDevice device = TrialDevice::cpu;
   bool this_host = false;  // this machine is the cluster
   int64_t most_plans = 0;  // 0 = nothing is measured
   bool automatic = false;  // their number
@@ -22,8 +23,7 @@ struct MeasureRequest {
   bool dry_run = false;
 };
 
-// Throws InputError where the options contradict each other, Error (environment) for a device that
-// this build cannot drive.
+// Throws InputError where the options contradict each other.
 MeasureRequest measure_request_of(const Arguments& arguments);
 
 }  // namespace tuner

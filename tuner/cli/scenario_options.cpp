@@ -268,7 +268,9 @@ ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model,
                              static_cast<int>(arguments.integer("--gpus-per-node").value_or(0)));
   });
   attempt([&] {
-    s.stack = find_stack(arguments.text("--stack").value_or(default_stack(s.cluster.device)));
+    // Trials of this machine are the engine's.
+    s.stack = find_stack(
+        arguments.text("--stack").value_or(given ? "autotune" : default_stack(s.cluster.device)));
   });
   if (!problems.empty()) throw engine::InputError(problems);
 

@@ -11,6 +11,7 @@
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
+#include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/host_cluster.h"
 #include "tuner/cli/measure_options.h"
 #include "tuner/cli/progress.h"
@@ -214,8 +215,10 @@ int show_trials(const ScenarioAnswer& asked, const Restrictions& restrictions,
 
 // Whether trials here run whole plans. Of a cluster of other devices they run single ranks.
 bool runs_whole_plans(const Scenario& scenario, const MeasureRequest& request) {
-  if (scenario.cluster.device.is_cpu() && scenario.stack.name == "autotune") return true;
-  if (scenario.cluster.device.is_cpu())
+  const bool same =
+      request.device == TrialDevice::cuda ? request.this_host : scenario.cluster.device.is_cpu();
+  if (same && scenario.stack.name == "autotune") return true;
+  if (same)
     throw engine::InputError(
         fmt::format("trials run under the stack autotune, not {}; leave out --gpu and --stack to "
                     "make this machine the cluster, or leave out --measure",
@@ -234,17 +237,21 @@ bool runs_whole_plans(const Scenario& scenario, const MeasureRequest& request) {
 int run_train(const Arguments& arguments) {
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
-  if (request.most_plans > 0) launcher = Launcher::find(request.launcher);
+  if (request.most_plans > 0) launcher = Launcher::find(request.launcher, request.device);
   const bool slurm = request.launcher == LauncherKind::slurm;
   const auto ranks_per_node = static_cast<int>(arguments.integer("--gpus-per-node").value_or(0));
   if (slurm) launcher->slurm = request.slurm;
   if (slurm && ranks_per_node > 0) launcher->slurm.ranks_per_node = ranks_per_node;
   const Host host = this_host();
   std::optional<HostCluster> cluster;
-  if (request.this_host)
-    cluster = host_cluster(host, static_cast<int>(*arguments.integer("--gpus")),
-                           launcher ? environment_of(host, *launcher).hash : "",
-                           slurm ? launcher->slurm.ranks_per_node : 0);
+  if (request.this_host) {
+    const int ranks = static_cast<int>(*arguments.integer("--gpus"));
+    const std::string environment = launcher ? environment_of(host, *launcher).hash : "";
+    cluster = request.device == TrialDevice::cuda
+                  ? gpu_cluster(ask_worker(find_worker(request.device)), ranks, environment)
+                  : host_cluster(host, ranks, environment,
+                                 slurm ? launcher->slurm.ranks_per_node : 0);
+  }
   ScenarioAnswer asked =
       cluster ? scenario_of(arguments, cluster->cluster) : scenario_of(arguments);
   const Restrictions restrictions = restrictions_of(arguments);

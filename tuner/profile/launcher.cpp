@@ -42,19 +42,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-bool is_program(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-}
-
-bool is_in_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (is_program(folder + "/" + name)) return true;
-  return false;
-}
-
 void write_text(const std::string& path, const std::string& text) {
   engine::FileWriter file(path);
   file.append(text.data(), text.size());
@@ -227,22 +214,10 @@ std::string last_words(const std::string& path) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-Launcher Launcher::find(LauncherKind kind) {
+Launcher Launcher::find(LauncherKind kind, TrialDevice device) {
   // Threads that wait sleep: ranks share the cores with each other and with other programs.
   setenv("OMP_WAIT_POLICY", "passive", 0);
-  Launcher launcher{kind, {}, {}};
-  if (const char* named = std::getenv("AUTOTUNE_WORKER")) {
-    launcher.worker = named;
-  } else {
-    std::error_code error;
-    launcher.worker = (fs::read_symlink("/proc/self/exe", error).parent_path() / "autotune-worker");
-  }
-  if (!is_program(launcher.worker))
-    throw engine::Error(
-        engine::ExitCode::environment,
-        fmt::format("the worker '{}' cannot be run; install autotune-worker beside autotune, or "
-                    "name it in AUTOTUNE_WORKER",
-                    launcher.worker));
+  const Launcher launcher{kind, find_worker(device), {}};
   if (kind == LauncherKind::mpirun && !is_in_path("mpirun"))
     throw engine::Error(engine::ExitCode::environment,
                         "mpirun is not in PATH; install Open MPI, or use --launcher local");

@@ -9,6 +9,7 @@
 #include "engine/plan/job.h"
 #include "engine/plan/outcome.h"
 #include "tuner/profile/slurm.h"
+#include "tuner/profile/worker_program.h"
 
 namespace tuner {
 
@@ -20,12 +21,12 @@ enum class LauncherKind : uint8_t {
 
 struct Launcher {
   LauncherKind kind = LauncherKind::local;
-  std::string worker;  // path of autotune-worker
+  std::string worker;  // path of the program
   SlurmOptions slurm = {};
 
-  // The worker beside this program, or the one that AUTOTUNE_WORKER names. Throws Error
-  // (environment) when it, mpirun or the commands of Slurm cannot be run.
-  static Launcher find(LauncherKind kind);
+  // With the worker for the device (find_worker). Throws Error (environment) when it, mpirun or the
+  // commands of Slurm cannot be run.
+  static Launcher find(LauncherKind kind, TrialDevice device = TrialDevice::cpu);
   std::vector<std::string> command(int ranks, const std::string& job_path,
                                    double deadline_seconds = 600) const;
   // As it stands in the environment of trials.

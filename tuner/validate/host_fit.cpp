@@ -221,6 +221,38 @@ std::vector<HostRow> host_rows(const engine::ModelSpec& small) {
           row_of(small, seq / 2, {.dp = 4, .zero = 3, .mbs = 1, .gbs = 8, .recompute = full})};
 }
 
+std::vector<HostRow> gpu_rows(const engine::ModelSpec& wide, int gpus) {
+  const auto model_of = [&](int64_t hidden, int64_t layers) {
+    engine::ModelSpec model = wide;
+    model.hidden = hidden;
+    model.heads = model.kv_heads = hidden / 128;
+    model.head_dim = 128;
+    model.ffn_hidden = 4 * hidden;
+    model.layers = layers;
+    return model;
+  };
+  const engine::ModelSpec narrow = model_of(1024, 8), middle = model_of(2048, 8),
+                          large = model_of(4096, 4);
+  const engine::Recompute full{engine::Recompute::Mode::full, 0};
+  std::vector<HostRow> rows = {row_of(narrow, 1024, {.mbs = 8, .gbs = 16}),
+                               row_of(narrow, 256, {.mbs = 1, .gbs = 16}),
+                               row_of(middle, 2048, {.mbs = 2, .gbs = 4}),
+                               row_of(middle, 2048, {.mbs = 4, .gbs = 4}),
+                               row_of(middle, 512, {.mbs = 4, .gbs = 16}),
+                               row_of(middle, 2048, {.mbs = 2, .gbs = 4, .recompute = full}),
+                               row_of(large, 2048, {.mbs = 1, .gbs = 2}),
+                               row_of(large, 2048, {.mbs = 2, .gbs = 4})};
+  if (gpus >= 2) {
+    rows.push_back(row_of(middle, 2048, {.dp = 2, .mbs = 2, .gbs = 4}));
+    rows.push_back(row_of(middle, 2048, {.dp = 2, .zero = 3, .mbs = 2, .gbs = 4}));
+    rows.push_back(row_of(large, 2048, {.tp = 2, .mbs = 2, .gbs = 4}));
+    rows.push_back(row_of(large, 2048, {.tp = 2, .sp = true, .mbs = 2, .gbs = 4}));
+    rows.push_back(row_of(middle, 2048, {.pp = 2, .mbs = 1, .gbs = 8}));
+  }
+  for (HostRow& row : rows) row.workload.precision = engine::Precision::bf16;
+  return rows;
+}
+
 HostFit fit_host(const ClusterSpec& start, const Stack& stack, const std::vector<HostRow>& rows) {
   std::vector<const HostRow*> all;
   for (const HostRow& row : rows) all.push_back(&row);

@@ -20,6 +20,10 @@ struct HostRow {
 // messages on the tensor, pipeline and data axes, on 2 and 4 ranks.
 std::vector<HostRow> host_rows(const engine::ModelSpec& small);
 
+// The same for `gpus` GPUs, with models that fill one: `wide` is of GPT-3's kind, 2 layers or more;
+// messages only where there are several.
+std::vector<HostRow> gpu_rows(const engine::ModelSpec& wide, int gpus);
+
 struct HostFit {
   ClusterSpec cluster;            // with the fitted rates
   std::vector<double> predicted;  // seconds of every row

@@ -4,6 +4,8 @@
 
 namespace engine {
 
+bool built_with_mpi() { return true; }
+
 void run_mpi_ranks(std::ostream& errors, const std::function<void(Communicator&)>& body) {
   MpiOptions options;
   options.errors = &errors;

@@ -4,6 +4,8 @@
 
 namespace engine {
 
+bool built_with_mpi() { return false; }
+
 void run_mpi_ranks(std::ostream&, const std::function<void(Communicator&)>&) {
   throw Error(ExitCode::environment,
               "this worker was built without MPI; install libopenmpi-dev and build again, or use "

@@ -7,6 +7,7 @@
 #include "engine/device/device.h"
 #include "tests/support/matrix.h"
 #include "tests/support/oracle.h"
+#include "tests/support/ranks.h"
 
 namespace {
 
@@ -26,7 +27,7 @@ class MatmulTest : public testing::TestWithParam<Case> {
     if (!device->multiplies(GetParam().factors))
       GTEST_SKIP() << device->description() << " does not multiply this type";
   }
-  std::unique_ptr<engine::Device> device = engine::make_cpu_device(2);
+  std::unique_ptr<engine::Device> device = test_ranks::make_device(2);
   DType factors() const { return GetParam().factors; }
   DType result() const { return GetParam().result; }
   // Sums in f32 over products of bf16 are as exact as of f32.
@@ -176,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(All, MatmulTest,
                          });
 
 TEST(Matmul, CountsItsFlops) {
-  const auto device = engine::make_cpu_device(1);
+  const auto device = test_ranks::make_device(1);
   Matrix a = Matrix::random(DType::f32, 6, 7, 1), b = Matrix::random(DType::f32, 7, 5, 2);
   Matrix c(DType::f32, 6, 5);
   Matmul p;
@@ -197,7 +198,7 @@ TEST(Matmul, CountsItsFlops) {
 }
 
 TEST(Matmul, RefusesShapesThatDoNotAgree) {
-  const auto device = engine::make_cpu_device(1);
+  const auto device = test_ranks::make_device(1);
   Matrix a = Matrix::random(DType::f32, 6, 7, 1), b = Matrix::random(DType::f32, 6, 5, 2);
   Matrix c(DType::f32, 6, 5);
   Matmul p;
@@ -215,7 +216,7 @@ TEST(Matmul, RunsOnSeveralRankThreads) {
     std::vector<std::jthread> ranks;
     for (int rank = 0; rank < 4; ++rank)
       ranks.emplace_back([&, rank] {
-        const auto device = engine::make_cpu_device(1 + rank % 2);
+        const auto device = test_ranks::make_device(1 + rank % 2);
         Matmul p;
         p.a = a.view();
         p.b = b.view();

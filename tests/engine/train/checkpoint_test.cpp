@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "engine/comm/local_communicator.h"
 #include "engine/train/training_checkpoint.h"
+#include "tests/support/ranks.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/training_run.h"
 
@@ -31,11 +31,10 @@ class Resume : public testing::Test {
     std::vector<double> all;
     for (size_t i = 0; i < legs.size(); ++i) {
       job.plan = legs[i].plan;
-      run_local(job.plan.world(), [&](Communicator& ranks) {
-        const auto device = make_cpu_device(1);
+      test_ranks::run(job.plan.world(), [&](Device& device, Communicator& ranks) {
         World world(ranks, Grid(job.plan));
         SyntheticBatches batches(job.model.vocab, job.seed);
-        Trainer trainer(*device, world, job, batches);
+        Trainer trainer(device, world, job, batches);
         if (i > 0) load_checkpoint(trainer, root_);
         while (trainer.next_step() < legs[i].until) {
           const double loss = trainer.step().loss;
@@ -79,7 +78,7 @@ TEST_F(Resume, UnderAnotherPlanGivesTheSerialLosses) {
 
 TEST_F(Resume, UnderTheSamePlanGivesTheSameBits) {
   std::vector<Precision> precisions = {Precision::f32};
-  if (make_cpu_device(1)->multiplies(DType::bf16)) precisions.push_back(Precision::bf16);
+  if (test_ranks::make_device()->multiplies(DType::bf16)) precisions.push_back(Precision::bf16);
   for (const Precision precision : precisions) {
     const ParallelPlan plan = plan_of(2, 2, 2, 1, true);
     Job job = test_job(tiny::gpt(), plan);

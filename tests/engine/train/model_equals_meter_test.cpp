@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/train/trainer.h"
+#include "tests/support/ranks.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/training_run.h"
 #include "tuner/model/memory_model.h"
@@ -64,7 +65,7 @@ TEST(ModelEqualsMeter, ForFusedGpt) { expect_everywhere(tiny::gpt(), AttentionKi
 TEST(ModelEqualsMeter, ForFusedLlama) { expect_everywhere(tiny::llama(), AttentionKind::flash); }
 
 TEST(ModelEqualsMeter, ForBf16AndLargerMicroBatches) {
-  if (!make_cpu_device(1)->multiplies(DType::bf16))
+  if (!test_ranks::make_device()->multiplies(DType::bf16))
     GTEST_SKIP() << "this processor does not multiply bf16";
   const std::vector<ParallelPlan> plans = plan_lattice();
   for (size_t i = 0; i < plans.size(); i += 7) {

@@ -50,7 +50,7 @@ class Worker : public testing::Test {
   ExitCode run(int threads = 0) {
     write_job();
     std::ostringstream errors;
-    const ExitCode code = run_worker({job_path(), threads, stop_}, errors);
+    const ExitCode code = run_worker({job_path(), threads, stop_, {}}, errors);
     errors_ = errors.str();
     return code;
   }
@@ -174,12 +174,30 @@ TEST_F(Worker, TellsTheLossOfHeldOutText) {
   EXPECT_EQ(*outcome().loss, with);
 }
 
+TEST_F(Worker, ReadsTheRankOfAProcess) {
+  const char* right[] = {"worker", "job.json", "--rank=3", "--rendezvous", "/tmp/id"};
+  const WorkerOptions options = parse_worker_arguments(5, right);
+  EXPECT_EQ(options.file_rank.rank, 3);
+  EXPECT_EQ(options.file_rank.path, "/tmp/id");
+  EXPECT_THROW(parse_worker_arguments(3, right), InputError);  // no file to meet at
+  const char* wrong[] = {"worker", "job.json", "--rank", "-1"};
+  EXPECT_THROW(parse_worker_arguments(4, wrong), InputError);
+}
+
+TEST_F(Worker, DescribesItself) {
+  std::ostringstream out;
+  EXPECT_EQ(describe_worker(out), ExitCode::found);
+  const Json facts = Json::parse(out.str());
+  EXPECT_EQ(facts["worker"], "autotune-worker");
+  EXPECT_EQ(facts["backend"]["kind"], "cpu");
+}
+
 TEST_F(Worker, NamesWhatItCannotWrite) {
   job_.outcome_path = "/nowhere/outcome.json";
   EXPECT_EQ(run(), ExitCode::storage);
   EXPECT_THAT(errors_, HasSubstr("/nowhere/outcome.json"));
   std::ostringstream errors;
-  EXPECT_EQ(run_worker({"/nowhere/job.json", 0, nullptr}, errors), ExitCode::usage);
+  EXPECT_EQ(run_worker({"/nowhere/job.json", 0, nullptr, {}}, errors), ExitCode::usage);
 }
 
 TEST_F(Worker, GoesOnFromItsCheckpoints) {

@@ -1,4 +1,4 @@
-// Matrix products by oneDNN, each shape prepared once.
+// The processor's library of matrix products: oneDNN, or none; one of the two is linked.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -7,13 +7,14 @@
 
 namespace engine {
 
-class OnednnProducts {
+class CpuProducts {
  public:
-  explicit OnednnProducts(int threads);
-  ~OnednnProducts();
+  explicit CpuProducts(int threads);
+  ~CpuProducts();
 
-  // Whether the processor multiplies bf16 natively; without, oneDNN is slower than with f32.
-  bool multiplies_bf16() const;
+  // Whether factors of this type are multiplied here, and fast: bf16 only where the processor does
+  // it natively.
+  bool multiplies(DType type) const;
   // Bytes that run() needs at `scratch`.
   int64_t scratch_bytes(const Matmul& product);
   void run(const Matmul& product, void* scratch);

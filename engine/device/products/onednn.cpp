@@ -1,5 +1,5 @@
 // Matrix products by oneDNN (2.x and 3.x), each shape prepared once.
-#include "engine/device/onednn.h"
+#include "engine/device/products.h"
 
 #include <omp.h>
 
@@ -167,7 +167,7 @@ void set(memory& target, const void* data) { target.set_data_handle(const_cast<v
 
 }  // namespace
 
-class OnednnProducts::Implementation {
+class CpuProducts::Implementation {
  public:
   explicit Implementation(int threads)
       : threads_(threads), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
@@ -227,13 +227,15 @@ class OnednnProducts::Implementation {
   std::unordered_map<Key, Prepared, KeyHash> prepared_;
 };
 
-OnednnProducts::OnednnProducts(int threads)
+CpuProducts::CpuProducts(int threads)
     : implementation_(std::make_unique<Implementation>(threads)) {}
-OnednnProducts::~OnednnProducts() = default;
-bool OnednnProducts::multiplies_bf16() const { return implementation_->multiplies_bf16(); }
-int64_t OnednnProducts::scratch_bytes(const Matmul& p) {
+CpuProducts::~CpuProducts() = default;
+bool CpuProducts::multiplies(DType type) const {
+  return type == DType::f32 || (type == DType::bf16 && implementation_->multiplies_bf16());
+}
+int64_t CpuProducts::scratch_bytes(const Matmul& p) {
   return implementation_->find(p).scratch_bytes;
 }
-void OnednnProducts::run(const Matmul& p, void* scratch) { implementation_->run(p, scratch); }
+void CpuProducts::run(const Matmul& p, void* scratch) { implementation_->run(p, scratch); }
 
 }  // namespace engine

@@ -1,0 +1,49 @@
+// CudaStream and CudaEvent: owners of what orders work on a GPU.
+#pragma once
+#include <chrono>
+#include <functional>
+
+#include "engine/device/cuda/check.h"
+
+namespace engine {
+
+// A point in a stream's work. With `timed` the time between two points can be told.
+class CudaEvent {
+ public:
+  explicit CudaEvent(bool timed = false);
+  ~CudaEvent();
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  cudaEvent_t get() const { return event_; }
+  bool has_passed() const;
+  // Of two timed points that have passed.
+  double seconds_since(const CudaEvent& start) const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Belongs to the GPU that is current when it is made.
+class CudaStream {
+ public:
+  CudaStream();
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  void record(CudaEvent& event) { check(cudaEventRecord(event.get(), stream_)); }
+  // Work from now on waits for the point in the other stream; the host does not.
+  void wait_for(const CudaEvent& event) { check(cudaStreamWaitEvent(stream_, event.get(), 0)); }
+
+  // The host waits until all work is done. While it waits longer than a moment, `look` is called
+  // with the time waited so far, and may throw.
+  using Look = std::function<void(std::chrono::nanoseconds waited)>;
+  void synchronize(const Look& look = nullptr) const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace engine
