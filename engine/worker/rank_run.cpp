@@ -2,6 +2,7 @@
 #include "engine/worker/rank_run.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,10 +27,17 @@ double seconds_since(Clock::time_point start) {
 
 // What every rank tells the one that reports.
 struct RankCounts {
-  double stage = 0, peak_bytes = 0, flops = 0;
+  double stage = 0, peak_bytes = 0, resident_bytes = 0, flops = 0;
   double bytes[kMemoryUses] = {};
-  static constexpr int64_t kValues = 3 + kMemoryUses;
+  static constexpr int64_t kValues = 4 + kMemoryUses;
 };
+
+// The most that this process held so far.
+double resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
 
 class RankRun {
  public:
@@ -114,6 +122,7 @@ class RankRun {
     const Meter& meter = device_->meter();
     counts.stage = world_.coordinate(Axis::pipeline);
     counts.peak_bytes = static_cast<double>(meter.peak());
+    counts.resident_bytes = resident_bytes() / options_.ranks_in_process;
     counts.flops = meter.matmul_flops();
     for (int use = 0; use < kMemoryUses; ++use)
       counts.bytes[use] = static_cast<double>(meter.peak(static_cast<MemoryUse>(use)));
@@ -153,6 +162,7 @@ class RankRun {
       for (int use = 0; use < kMemoryUses; ++use)
         row.bytes[use] = std::max(row.bytes[use], rank.bytes[use]);
       memory.peak_bytes = std::max(memory.peak_bytes, rank.peak_bytes);
+      memory.resident_bytes = std::max(memory.resident_bytes, rank.resident_bytes);
     }
     for (const auto& [stage, row] : stages) memory.stages.push_back(row);
     return memory;

@@ -25,6 +25,7 @@ struct RankOptions {
   int math_threads = 1;
   const std::atomic<bool>* stop = nullptr;  // read by rank 0, between steps
   EventLog* events = nullptr;               // of the rank that reports
+  int ranks_in_process = 1;
 };
 
 // Trains on `ranks`, of job.plan.world() ranks (phantoms but for one when job.phantom_rank >= 0),

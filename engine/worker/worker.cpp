@@ -100,7 +100,7 @@ class WorkerRun {
       throw InputError(
           fmt::format("--threads {} must be the plan's {} ranks", options_.threads, world));
     EventLog events(job_.events_path);
-    run_local(world, [&](Communicator& ranks) { run_one(ranks, world, events); });
+    run_local(world, [&](Communicator& ranks) { run_one(ranks, world, world, events); });
   }
 
   void run_processes() {
@@ -110,7 +110,7 @@ class WorkerRun {
           throw InputError(fmt::format("started {} MPI ranks for a plan of {}", ranks.size(),
                                        job_.plan.world()));
         EventLog events(ranks.rank() == 0 ? job_.events_path : "");
-        run_one(ranks, mpi_ranks_here(), events);
+        run_one(ranks, mpi_ranks_here(), 1, events);
       } catch (...) {
         // The exception ends every rank of the job: this is the last chance to say why.
         record(failure_of(std::current_exception()));
@@ -119,9 +119,9 @@ class WorkerRun {
     });
   }
 
-  void run_one(Communicator& ranks, int ranks_here, EventLog& events) {
+  void run_one(Communicator& ranks, int ranks_here, int ranks_in_process, EventLog& events) {
     const Outcome outcome =
-        run_rank(job_, ranks, {math_threads(ranks_here), options_.stop, &events});
+        run_rank(job_, ranks, {math_threads(ranks_here), options_.stop, &events, ranks_in_process});
     if (ranks.rank() == 0) finish(outcome, events);
   }
 

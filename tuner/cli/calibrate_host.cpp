@@ -21,6 +21,7 @@
 #include "tuner/model/data_files.h"
 #include "tuner/model/presets.h"
 #include "tuner/profile/profiler.h"
+#include "tuner/profile/statistics.h"
 #include "tuner/validate/host_fit.h"
 
 namespace tuner {
@@ -43,12 +44,13 @@ engine::Job job_of(const HostRow& row) {
 
 // The fastest step of every row: what other programs take of the machine only adds to it. Rows are
 // measured in turns, so that a busy moment meets none of them alone. Throws Error when a trial
-// fails or a signal asks to stop.
-void measure_rows(std::vector<HostRow>& rows, Profiler& profiler) {
+// fails or a signal asks to stop. Returns what a process holds beside the memory of its ranks.
+double measure_rows(std::vector<HostRow>& rows, Profiler& profiler) {
   const StopSignals signals;
   ProgressLine line;
   TrialLimits limits;
   limits.stop = &signals.seen();
+  std::vector<double> runtimes;
   for (int64_t turn = 1; turn <= kTurns; ++turn)
     for (size_t i = 0; i < rows.size(); ++i) {
       line.tell(fmt::format("turn {} of {}, measuring {} of {}: {}", turn, kTurns, i + 1,
@@ -64,7 +66,11 @@ void measure_rows(std::vector<HostRow>& rows, Profiler& profiler) {
             fmt::format("the trial of {} ended as {}: {}", engine::describe(rows[i].plan),
                         name_of(found.outcome.status), found.outcome.reason));
       rows[i].measured = *std::min_element(found.samples.begin(), found.samples.end());
+      const engine::MemoryOutcome& memory = found.outcome.memory;
+      if (memory.resident_bytes > 0)
+        runtimes.push_back(rows[i].plan.world() * (memory.resident_bytes - memory.peak_bytes));
     }
+  return runtimes.empty() ? -1 : std::max(0.0, median_of(std::move(runtimes)));
 }
 
 Json measured(double value) {
@@ -91,7 +97,7 @@ Json profile_json(const HostFit& fit, const Host& host, const std::string& envir
           {"fingerprint", environment},
           {"memory_bytes", measured(host.memory_bytes / host.cores)},
           {"memory_bytes_per_second", measured(device.memory_bytes_per_second)},
-          {"runtime_bytes", std::max(0.0, device.runtime_bytes)},
+          {"runtime_bytes", measured(device.runtime_bytes)},
           {"multiprocessors", measured(host.cores)},
           {"peak_flops", std::move(peaks)},
           {"rates", device.rates},
@@ -117,12 +123,16 @@ void write_profile(const std::string& path, const Json& profile) {
   engine::rename_file(part, path);
 }
 
+double mean_error(const std::vector<HostRow>& rows, const HostFit& fit) {
+  double sum = 0;
+  for (size_t i = 0; i < rows.size(); ++i) sum += std::abs(fit.left_out[i] / rows[i].measured - 1);
+  return sum / static_cast<double>(rows.size());
+}
+
 std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
   std::vector<std::vector<std::string>> lines;
-  double sum = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto error = [&](double predicted) { return predicted / rows[i].measured - 1; };
-    sum += std::abs(error(fit.left_out[i]));
     lines.push_back({engine::format_seconds(rows[i].measured),
                      fmt::format("{:+.1f} %", 100 * error(fit.predicted[i])),
                      fmt::format("{:+.1f} %", 100 * error(fit.left_out[i])),
@@ -131,29 +141,35 @@ std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
   }
   return format_table({"MEASURED", "FIT", "LEFT OUT", "TRAINING"}, lines, output_width()) +
          fmt::format("mean error of trainings left out of the fit: {:.1f} %\n",
-                     100 * sum / static_cast<double>(rows.size()));
+                     100 * mean_error(rows, fit));
 }
 
 }  // namespace
 
-int calibrate_host(const Arguments& arguments) {
-  const Host host = this_host();
+HostCalibration calibrate_host(const std::string& database, const std::string& path,
+                               const Host& host) {
   const Launcher launcher = Launcher::find(LauncherKind::local);
-  Store store(store_path(arguments));
+  Store store(database);
   Profiler profiler(store, 0, launcher, host);
-  const engine::ModelSpec small = find_model("gpt3-tiny");
   const Stack stack = find_stack("autotune");
-  std::vector<HostRow> rows = host_rows(small);
-  measure_rows(rows, profiler);
-
+  std::vector<HostRow> rows = host_rows(find_model("gpt3-tiny"));
   ClusterSpec start = find_cluster("cpu", 1);
   start.device.multiprocessors = host.cores;
+  const double runtime_bytes = measure_rows(rows, profiler);
+  if (runtime_bytes >= 0) start.device.runtime_bytes = runtime_bytes;
   const HostFit fit = fit_host(start, stack, rows);
-  const std::string path =
-      arguments.text("--output")
-          .value_or(fmt::format("{}/profiles/gpus/{}.json", user_data_folder(), kHostProfile));
   write_profile(path, profile_json(fit, host, profiler.environment()));
-  print_result(account(rows, fit) + fmt::format("Written to {}\n", path));
+  return {account(rows, fit), mean_error(rows, fit), path};
+}
+
+std::string host_profile_path() {
+  return fmt::format("{}/profiles/gpus/{}.json", user_data_folder(), kHostProfile);
+}
+
+int calibrate_host(const Arguments& arguments) {
+  const HostCalibration done = calibrate_host(
+      store_path(arguments), arguments.text("--output").value_or(host_profile_path()), this_host());
+  print_result(done.account + fmt::format("Written to {}\n", done.path));
   return static_cast<int>(ExitCode::found);
 }
 
