@@ -24,15 +24,18 @@ Json memory_to_json(const MemoryOutcome& memory) {
       row[std::string(kUseNames[static_cast<size_t>(use)]) + "_bytes"] = stage.bytes[use];
     stages.push_back(std::move(row));
   }
-  return {{"peak_bytes", memory.peak_bytes},
-          {"capacity_bytes", memory.capacity_bytes},
-          {"stages", std::move(stages)}};
+  Json json = {{"peak_bytes", memory.peak_bytes},
+               {"capacity_bytes", memory.capacity_bytes},
+               {"stages", std::move(stages)}};
+  if (memory.resident_bytes > 0) json["resident_bytes"] = memory.resident_bytes;
+  return json;
 }
 
 MemoryOutcome memory_from_json(ObjectReader reader) {
   MemoryOutcome memory;
   memory.peak_bytes = reader.number("peak_bytes", {}, 0.0);
   memory.capacity_bytes = reader.number("capacity_bytes", {}, 0.0);
+  memory.resident_bytes = reader.number("resident_bytes", {}, 0.0);
   for (ObjectReader& row : reader.objects("stages")) {
     StageMemory stage;
     stage.stage = static_cast<int>(row.integer("stage", {0, 1 << 24}));

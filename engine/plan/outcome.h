@@ -40,6 +40,8 @@ struct StageMemory {
 struct MemoryOutcome {
   double peak_bytes = 0;  // of the fullest stage
   double capacity_bytes = 0;
+  // Measured: the most that the system held for a rank, of a process of several their equal share.
+  double resident_bytes = 0;
   std::vector<StageMemory> stages;
 };
 

@@ -7,7 +7,7 @@
 namespace engine {
 
 // The most of each use on any rank of a stage; the peak is that of all uses together. All ranks
-// call it; `alone` where the others are phantoms.
-MemoryOutcome gather_memory(World& world, const Device& device, bool alone);
+// call it; `alone` where the others are phantoms. `ranks_in_process` share what the process holds.
+MemoryOutcome gather_memory(World& world, const Device& device, int ranks_in_process, bool alone);
 
 }  // namespace engine

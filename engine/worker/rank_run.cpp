@@ -122,8 +122,7 @@ class RankRun {
   }
 
   Outcome report() {
-    MemoryOutcome memory =
-        gather_memory(world_, *device_, phantom_);
+    MemoryOutcome memory = gather_memory(world_, *device_, options_.ranks_in_process, phantom_);
     if (!reports_) return {};
     Outcome outcome;
     outcome.measured = true;

@@ -25,12 +25,13 @@ struct Interrupted : Error {
 struct RankOptions {
   const std::atomic<bool>* stop = nullptr;  // read by rank 0, between steps
   EventLog* events = nullptr;               // of the rank that reports
+  int ranks_in_process = 1;
 };
 
-// Trains or serves on `device` as one of `ranks`, of job.plan.world() ranks (phantoms but for one when
-// job.phantom_rank >= 0), and returns the Outcome: complete on the rank that reports (0, or the one
-// that is no phantom), empty on others. Throws BadNumbers, Interrupted, OutOfMemory and what else
-// went wrong.
+// Trains or serves on `device` as one of `ranks`, of job.plan.world() ranks (phantoms but for one
+// when job.phantom_rank >= 0), and returns the Outcome: complete on the rank that reports (0, or
+// the one that is no phantom), empty on others. Throws BadNumbers, Interrupted, OutOfMemory and
+// what else went wrong.
 Outcome run_rank(const Job& job, Device& device, Communicator& ranks, const RankOptions& options);
 
 // Into one file, which is whole at any time. Throws Error (storage).

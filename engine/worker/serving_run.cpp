@@ -239,7 +239,7 @@ class ServingRun {
     Outcome outcome;
     outcome.measured = true;
     outcome.fits = true;
-    outcome.memory = gather_memory(world_, *device_, false);
+    outcome.memory = gather_memory(world_, *device_, options_.ranks_in_process, false);
     outcome.matmul_flops_per_rank = device_->meter().matmul_flops();
     outcome.traffic = world_.meter().traffic();
     ServingOutcome& serving = outcome.serving.emplace();
@@ -335,7 +335,7 @@ class ServingRun {
 }  // namespace
 
 Outcome run_serving_rank(const Job& job, Device& device, Communicator& ranks,
- const RankOptions& options) {
+                         const RankOptions& options) {
   return ServingRun(job, device, ranks, options).run();
 }
 

@@ -7,6 +7,7 @@ namespace engine {
 // As run_rank, for a job with `serving`. Events beside those of a training: "token" {request,
 // text}, "finished" {request, finish, tokens, text, seconds}. Asked to stop, it cancels what runs,
 // tells so, and throws Interrupted.
-Outcome run_serving_rank(const Job& job, Device& device, Communicator& ranks, const RankOptions& options);
+Outcome run_serving_rank(const Job& job, Device& device, Communicator& ranks,
+                         const RankOptions& options);
 
 }  // namespace engine

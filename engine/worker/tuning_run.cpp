@@ -17,10 +17,7 @@ using Clock = std::chrono::steady_clock;
 class TuningRun {
  public:
   TuningRun(const Job& job, Device& device, Communicator& ranks, const RankOptions& options)
-      : job_(job),
-        options_(options),
-        device_(&device),
-        world_(ranks, Grid(job.plan)) {
+      : job_(job), options_(options), device_(&device), world_(ranks, Grid(job.plan)) {
     if (!device.shares_host_memory())
       throw Error(ExitCode::environment,
                   "prompt tuning runs on the CPU device only; use autotune-worker");
@@ -81,7 +78,7 @@ class TuningRun {
     Outcome outcome;
     outcome.measured = true;
     outcome.fits = true;
-    outcome.memory = gather_memory(world_, *device_, false);
+    outcome.memory = gather_memory(world_, *device_, options_.ranks_in_process, false);
     outcome.samples_seconds = samples_;
     outcome.step_seconds = spread_of(samples_).p50;
     outcome.interval_seconds = {outcome.step_seconds, outcome.step_seconds};
@@ -105,7 +102,7 @@ class TuningRun {
 }  // namespace
 
 Outcome run_tuning_rank(const Job& job, Device& device, Communicator& ranks,
- const RankOptions& options) {
+                        const RankOptions& options) {
   return TuningRun(job, device, ranks, options).run();
 }
 

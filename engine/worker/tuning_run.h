@@ -6,6 +6,7 @@ namespace engine {
 
 // As run_rank, for a job with `tuning`. Asked to stop, it writes what it has and throws
 // Interrupted.
-Outcome run_tuning_rank(const Job& job, Device& device, Communicator& ranks, const RankOptions& options);
+Outcome run_tuning_rank(const Job& job, Device& device, Communicator& ranks,
+                        const RankOptions& options);
 
 }  // namespace engine

@@ -102,8 +102,8 @@ class WorkerRun {
       throw InputError(
           fmt::format("--threads {} must be the plan's {} ranks", options_.threads, world));
     EventLog events(job_.events_path);
-    run_thread_ranks(world,
-                     [&](Device& device, Communicator& ranks) { run_one(device, ranks, events); });
+    run_thread_ranks(
+        world, [&](Device& device, Communicator& ranks) { run_one(device, ranks, world, events); });
   }
 
   void run_processes() {
@@ -114,8 +114,9 @@ class WorkerRun {
                                        job_.plan.world()));
         // Every replica that serves tells of its own requests.
         EventLog events(ranks.rank() == 0 || job_.serving ? job_.events_path : "");
-        run_process_rank(ranks, mpi_rank_here(), mpi_ranks_here(),
-                         [&](Device& device, Communicator& all) { run_one(device, all, events); });
+        run_process_rank(
+            ranks, mpi_rank_here(), mpi_ranks_here(),
+            [&](Device& device, Communicator& all) { run_one(device, all, 1, events); });
       } catch (...) {
         // The exception ends every rank of the job: this is the last chance to say why.
         record(failure_of(std::current_exception()));
@@ -132,11 +133,12 @@ class WorkerRun {
           fmt::format("--rank {} is not one of the plan's {} ranks", place.rank, place.ranks));
     EventLog events(place.rank == 0 ? job_.events_path : "");
     run_file_rank(place,
-                  [&](Device& device, Communicator& ranks) { run_one(device, ranks, events); });
+                  [&](Device& device, Communicator& ranks) { run_one(device, ranks, 1, events); });
   }
 
-  void run_one(Device& device, Communicator& ranks, EventLog& events) {
-    const Outcome outcome = run_rank(job_, device, ranks, {options_.stop, &events});
+  void run_one(Device& device, Communicator& ranks, int ranks_in_process, EventLog& events) {
+    const Outcome outcome =
+        run_rank(job_, device, ranks, {options_.stop, &events, ranks_in_process});
     if (ranks.rank() == 0) finish(outcome, events);
   }
 

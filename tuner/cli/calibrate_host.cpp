@@ -22,6 +22,7 @@
 #include "tuner/model/data_files.h"
 #include "tuner/model/presets.h"
 #include "tuner/profile/profiler.h"
+#include "tuner/profile/statistics.h"
 #include "tuner/validate/host_fit.h"
 
 namespace tuner {
@@ -44,12 +45,13 @@ engine::Job job_of(const HostRow& row) {
 
 // The fastest step of every row: what other programs take of the machine only adds to it. Rows are
 // measured in turns, so that a busy moment meets none of them alone. Throws Error when a trial
-// fails or a signal asks to stop.
-void measure_rows(std::vector<HostRow>& rows, Profiler& profiler) {
+// fails or a signal asks to stop. Returns what a process holds beside the memory of its ranks.
+double measure_rows(std::vector<HostRow>& rows, Profiler& profiler) {
   const StopSignals signals;
   ProgressLine line;
   TrialLimits limits;
   limits.stop = &signals.seen();
+  std::vector<double> runtimes;
   for (int64_t turn = 1; turn <= kTurns; ++turn)
     for (size_t i = 0; i < rows.size(); ++i) {
       line.tell(fmt::format("turn {} of {}, measuring {} of {}: {}", turn, kTurns, i + 1,
@@ -65,7 +67,11 @@ void measure_rows(std::vector<HostRow>& rows, Profiler& profiler) {
             fmt::format("the trial of {} ended as {}: {}", engine::describe(rows[i].plan),
                         name_of(found.outcome.status), found.outcome.reason));
       rows[i].measured = *std::min_element(found.samples.begin(), found.samples.end());
+      const engine::MemoryOutcome& memory = found.outcome.memory;
+      if (memory.resident_bytes > 0)
+        runtimes.push_back(rows[i].plan.world() * (memory.resident_bytes - memory.peak_bytes));
     }
+  return runtimes.empty() ? -1 : std::max(0.0, median_of(std::move(runtimes)));
 }
 
 Json measured(double value) {
@@ -99,7 +105,7 @@ Json profile_json(const HostFit& fit, const ProfileFacts& facts, const std::stri
           {"fingerprint", environment},
           {"memory_bytes", measured(facts.memory_bytes)},
           {"memory_bytes_per_second", measured(device.memory_bytes_per_second)},
-          {"runtime_bytes", std::max(0.0, device.runtime_bytes)},
+          {"runtime_bytes", measured(std::max(0.0, device.runtime_bytes))},
           {"multiprocessors", measured(facts.multiprocessors)},
           {"peak_flops", std::move(peaks)},
           {"rates", device.rates},
@@ -125,12 +131,16 @@ void write_profile(const std::string& path, const Json& profile) {
   engine::rename_file(part, path);
 }
 
+double mean_error(const std::vector<HostRow>& rows, const HostFit& fit) {
+  double sum = 0;
+  for (size_t i = 0; i < rows.size(); ++i) sum += std::abs(fit.left_out[i] / rows[i].measured - 1);
+  return sum / static_cast<double>(rows.size());
+}
+
 std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
   std::vector<std::vector<std::string>> lines;
-  double sum = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto error = [&](double predicted) { return predicted / rows[i].measured - 1; };
-    sum += std::abs(error(fit.left_out[i]));
     lines.push_back({engine::format_seconds(rows[i].measured),
                      fmt::format("{:+.1f} %", 100 * error(fit.predicted[i])),
                      fmt::format("{:+.1f} %", 100 * error(fit.left_out[i])),
@@ -139,49 +149,60 @@ std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
   }
   return format_table({"MEASURED", "FIT", "LEFT OUT", "TRAINING"}, lines, output_width()) +
          fmt::format("mean error of trainings left out of the fit: {:.1f} %\n",
-                     100 * sum / static_cast<double>(rows.size()));
+                     100 * mean_error(rows, fit));
 }
 
-// Measures the rows, fits the rates on top of `start`, writes the profile and tells.
-int calibrate(const Arguments& arguments, const Launcher& launcher, const ClusterSpec& start,
-              std::vector<HostRow> rows, const ProfileFacts& facts) {
-  Store store(store_path(arguments));
-  Profiler profiler(store, 0, launcher, this_host());
-  measure_rows(rows, profiler);
+// Measures the rows, fits the rates on top of `start` and writes the profile.
+HostCalibration calibrate(const std::string& database, const std::string& path, const Host& host,
+                          const Launcher& launcher, ClusterSpec start, std::vector<HostRow> rows,
+                          const ProfileFacts& facts) {
+  Store store(database);
+  Profiler profiler(store, 0, launcher, host);
+  const double runtime_bytes = measure_rows(rows, profiler);
+  // What a process holds beside its meter is a CPU's runtime; of a GPU's memory it tells nothing.
+  if (runtime_bytes >= 0 && start.device.is_cpu()) start.device.runtime_bytes = runtime_bytes;
   const HostFit fit = fit_host(start, find_stack("autotune"), rows);
-  const std::string path =
-      arguments.text("--output")
-          .value_or(fmt::format("{}/profiles/gpus/{}.json", user_data_folder(), facts.name));
   write_profile(path, profile_json(fit, facts, profiler.environment()));
-  print_result(account(rows, fit) + fmt::format("Written to {}\n", path));
-  return static_cast<int>(ExitCode::found);
+  return {account(rows, fit), mean_error(rows, fit), path};
 }
 
-int calibrate_cpu(const Arguments& arguments) {
-  const Host host = this_host();
-  const Launcher launcher = Launcher::find(LauncherKind::local);
-  ClusterSpec start = find_cluster("cpu", 1);
-  start.device.multiprocessors = host.cores;
-  return calibrate(arguments, launcher, start, host_rows(find_model("gpt3-tiny")),
-                   {kHostProfile, fmt::format("One core of this machine ({})", host.cpu),
-                    host.memory_bytes / host.cores, host.cores});
+std::string profile_path(const std::string& name) {
+  return fmt::format("{}/profiles/gpus/{}.json", user_data_folder(), name);
 }
 
-int calibrate_gpus(const Arguments& arguments) {
+HostCalibration calibrate_gpus(const std::string& database, const std::string& path,
+                               const Host& host) {
   const Launcher launcher = Launcher::find(LauncherKind::local, TrialDevice::cuda);
   const Json facts = ask_worker(launcher.worker);
   const int gpus = usable_gpus(facts);
   const ClusterSpec start = built_in_gpu_cluster(facts, std::max(1, gpus));
-  return calibrate(arguments, launcher, start, gpu_rows(find_model("gpt3-1.3b"), gpus),
+  return calibrate(database, path, host, launcher, start, gpu_rows(find_model("gpt3-1.3b"), gpus),
                    {kGpuProfile, fmt::format("{} of this machine", start.device.title),
                     start.device.memory_bytes, start.device.multiprocessors});
 }
 
 }  // namespace
 
+HostCalibration calibrate_host(const std::string& database, const std::string& path,
+                               const Host& host) {
+  ClusterSpec start = find_cluster("cpu", 1);
+  start.device.multiprocessors = host.cores;
+  return calibrate(database, path, host, Launcher::find(LauncherKind::local), start,
+                   host_rows(find_model("gpt3-tiny")),
+                   {kHostProfile, fmt::format("One core of this machine ({})", host.cpu),
+                    host.memory_bytes / host.cores, host.cores});
+}
+
+std::string host_profile_path() { return profile_path(kHostProfile); }
+
 int calibrate_host(const Arguments& arguments) {
-  if (arguments.text("--device").value_or("cpu") == "cuda") return calibrate_gpus(arguments);
-  return calibrate_cpu(arguments);
+  const bool gpus = arguments.text("--device").value_or("cpu") == "cuda";
+  const std::string path =
+      arguments.text("--output").value_or(profile_path(gpus ? kGpuProfile : kHostProfile));
+  const HostCalibration done = gpus ? calibrate_gpus(store_path(arguments), path, this_host())
+                                    : calibrate_host(store_path(arguments), path, this_host());
+  print_result(done.account + fmt::format("Written to {}\n", done.path));
+  return static_cast<int>(ExitCode::found);
 }
 
 }  // namespace tuner

@@ -1,11 +1,27 @@
-// Calibration of this machine by short trainings on it.
+// autotune calibrate without --from: measures this machine and writes its profile.
 #pragma once
+#include <string>
+
 #include "tuner/cli/command.h"
+#include "tuner/profile/fingerprint.h"
 
 namespace tuner {
 
-// Measures (or recalls) the trainings, fits the rates, shows the errors and writes the profile that
-// `--device` takes from then on. Returns the exit code.
+struct HostCalibration {
+  std::string account;    // of the fit, for people
+  double mean_error = 0;  // of step times that the fit has not seen, relative
+  std::string path;       // of the profile
+};
+
+// Trains small models, each trial stored in `database`, and writes the profile to `path`. Throws
+// Error when a trial fails or a signal asks to stop; what was measured is kept.
+HostCalibration calibrate_host(const std::string& database, const std::string& path,
+                               const Host& host);
+
+// Where the profile is looked for.
+std::string host_profile_path();
+
+// The command.
 int calibrate_host(const Arguments& arguments);
 
 }  // namespace tuner

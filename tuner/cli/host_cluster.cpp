@@ -19,7 +19,7 @@ bool is_calibrated() {
 }  // namespace
 
 HostCluster host_cluster(const Host& host, int ranks, const std::string& environment,
-                         int ranks_per_node) {
+                         int ranks_per_node, bool threads) {
   HostCluster result;
   const bool calibrated = is_calibrated();
   const int here = ranks_per_node > 0 ? std::min(ranks, ranks_per_node) : ranks;
@@ -28,6 +28,7 @@ HostCluster host_cluster(const Host& host, int ranks, const std::string& environ
   DeviceSpec& device = result.cluster.device;
   device.memory_bytes = kUsableMemory * host.memory_bytes / here;
   device.multiprocessors = host.cores;
+  if (threads && device.runtime_bytes > 0) device.runtime_bytes /= here;
   if (!calibrated)
     result.remark =
         "this machine is not calibrated: predictions before the measurements are rough; "
@@ -36,6 +37,8 @@ HostCluster host_cluster(const Host& host, int ranks, const std::string& environ
     result.remark =
         "the profile of this machine is stale: hardware, system or worker have changed since; "
         "`autotune calibrate` measures it again";
+  else
+    result.is_current = true;
   if (ranks > here) {
     Interconnect& links = result.cluster.interconnect;
     links.gpus_per_node = links.domain_gpus = here;

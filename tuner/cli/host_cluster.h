@@ -12,13 +12,15 @@ inline constexpr char kHostProfile[] = "this-host";
 
 struct HostCluster {
   ClusterSpec cluster;
-  std::string remark;  // what profile was taken, and whether it is stale
+  bool is_current = false;  // calibrated, and nothing has changed since
+  std::string remark;       // why it is not
 };
 
 // `ranks` on this host, each with its share of the memory; the calibrated profile where there is
-// one, else the general one of a CPU. `environment` is the hash of the fingerprint of now; empty =
-// unknown. With `ranks_per_node` (0 = all) they are on as many equal hosts as that takes.
+// one, else the general one of a CPU. `environment` is the hash of the fingerprint that the local
+// launcher has now; empty = unknown. With `ranks_per_node` (0 = all) they are on as many equal
+// hosts as that takes. Ranks that are threads share the memory of one runtime.
 HostCluster host_cluster(const Host& host, int ranks, const std::string& environment,
-                         int ranks_per_node = 0);
+                         int ranks_per_node = 0, bool threads = true);
 
 }  // namespace tuner

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kAutomatic = 8;  // plans
 constexpr int64_t kMostPlans = 1000;
 constexpr double kDefaultBudget = 120;  // seconds
+constexpr int64_t kSlurmJobs = 4;
 
 std::string wrong_measure(const std::string& text) {
   if (text == "none" || text == "auto") return {};
@@ -49,8 +50,8 @@ void refuse_idle_options(const Arguments& arguments, const MeasureRequest& reque
         throw engine::InputError(fmt::format(
             "{} is about trials, but nothing is measured; add --device cpu --measure auto", name));
   if (request.launcher != LauncherKind::slurm)
-    for (const char* name :
-         {"--slurm-partition", "--slurm-account", "--slurm-time", "--slurm-wait", "--slurm-flags"})
+    for (const char* name : {"--slurm-partition", "--slurm-account", "--slurm-time", "--slurm-wait",
+                             "--slurm-jobs", "--slurm-flags"})
       if (arguments.has(name))
         throw engine::InputError(fmt::format("{} is about batch jobs; add --launcher slurm", name));
 }
@@ -105,10 +106,21 @@ std::vector<Option> measure_options() {
            .default_text = "1h",
            .low = 1,
            .high = 1e7},
+          {.name = "--slurm-jobs",
+           .kind = ValueKind::integer,
+           .placeholder = "N",
+           .help = "Jobs side by side",
+           .default_text = "4",
+           .low = 1,
+           .high = 256},
           {.name = "--slurm-flags",
            .kind = ValueKind::text,
            .placeholder = "FLAGS",
            .help = "More flags of sbatch: --slurm-flags='--qos=debug --exclusive'"},
+          {.name = "--calibrate",
+           .kind = ValueKind::negatable,
+           .help = "Measure this machine first when its profile is missing or stale",
+           .default_text = "yes"},
           {.name = "--dry-run",
            .help = "Print the trials, their commands and what they would cost; run nothing"},
           {.name = "--resume",
@@ -127,7 +139,10 @@ MeasureRequest measure_request_of(const Arguments& arguments) {
   request.budget_seconds = arguments.number("--measure-budget").value_or(kDefaultBudget);
   request.launcher = launcher_kind_of(arguments);
   request.slurm = slurm_options_of(arguments);
+  if (request.launcher == LauncherKind::slurm)
+    request.at_once = static_cast<int>(arguments.integer("--slurm-jobs").value_or(kSlurmJobs));
   request.dry_run = arguments.flag("--dry-run");
+  request.calibrate = arguments.toggle("--calibrate").value_or(true);
   refuse_idle_options(arguments, request);
   return request;
 }

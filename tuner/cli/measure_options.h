@@ -9,7 +9,7 @@
 
 namespace tuner {
 
-// --device --measure --measure-budget --launcher --slurm-… --dry-run --resume
+// --device --measure --measure-budget --launcher --slurm-… --calibrate --dry-run --resume
 std::vector<Option> measure_options();
 
 struct MeasureRequest {
@@ -20,7 +20,9 @@ struct MeasureRequest {
   double budget_seconds = 0;
   LauncherKind launcher = LauncherKind::local;
   SlurmOptions slurm;
+  int at_once = 1;  // trials side by side
   bool dry_run = false;
+  bool calibrate = true;  // when the profile of this machine is missing or stale
 };
 
 // Throws InputError where the options contradict each other.

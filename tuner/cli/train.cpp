@@ -10,6 +10,7 @@
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
+#include "tuner/cli/calibrate_host.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/host_cluster.h"
@@ -117,7 +118,12 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
   if (r.best)
     slice = slice_of(asked.scenario, r.best->plan,
                      room_here(host, request, asked.scenario.workload.precision), why_not);
-  if (slice && request.dry_run) return show_ranks(*slice, launcher);
+  const std::string nothing_run = "nothing was run: " + why_not + "\n";
+  if (request.dry_run && slice) return show_ranks(*slice, launcher);
+  if (request.dry_run) {
+    print_message(nothing_run);
+    return static_cast<int>(r.best ? ExitCode::partial : ExitCode::nothing_fits);
+  }
   Store store(store_path(arguments));
   const int64_t run = store.add_run(
       unfinished_run(arguments, asked.scenario.model, asked.scenario.cluster, "train"));
@@ -128,7 +134,6 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
     ProgressLine line;
     const ConfirmOptions options = {
         .device = fmt::format("this machine ({}, {} cores)", host.cpu, host.cores),
-        .budget_seconds = request.budget_seconds,
         .stop = &signals.seen(),
         .progress = [&](const std::string& text) { line.tell(text); }};
     r.confirmation = confirm_plan(asked.scenario, *slice, profiler, options, *r.best);
@@ -143,8 +148,10 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
   const nlohmann::json answer = recommendation_to_json(r);
   print_answer(answer, arguments);
   store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
-  if (!slice) print_message("nothing was run: " + why_not + "\n");
-  tell_ending(r, ending);
+  if (slice)
+    tell_ending(r, ending);
+  else
+    print_message(nothing_run);
   return static_cast<int>(ending.code);
 }
 
@@ -171,6 +178,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
     const MeasureOptions options = {
         .most_plans = request.most_plans,
         .budget_seconds = request.budget_seconds,
+        .at_once = request.at_once,
         .stop = &signals.seen(),
         .progress = [&](const MeasureProgress& progress) { line.tell(progress_text(progress)); }};
     r = recommend(asked.scenario, restrictions, [&](auto& plans, auto& baseline) {
@@ -203,12 +211,17 @@ int show_trials(const ScenarioAnswer& asked, const Restrictions& restrictions,
     }
     return MeasureAccount{};
   });
+  const bool is_cpu = asked.scenario.cluster.device.is_cpu();
+  const int devices = is_cpu ? std::min(ranks, this_host().cores) : ranks;
+  const auto hours = [&](double time) {
+    return fmt::format("{:.2g} {}-hours", time * devices / 3600, is_cpu ? "CPU" : "GPU");
+  };
   text += fmt::format(
       "at most {} plans are measured; which ones after the first follows from the times measured. "
-      "The fastest are measured longer. About {} for the first round ({} rank-seconds), at most {} "
-      "in all.\n",
-      request.most_plans, engine::format_seconds(seconds), std::lround(seconds * ranks),
-      engine::format_seconds(request.budget_seconds));
+      "The fastest are measured longer. About {} for the first round ({}), at most {} in all "
+      "({}).\n",
+      request.most_plans, engine::format_seconds(seconds), hours(seconds),
+      engine::format_seconds(request.budget_seconds), hours(request.budget_seconds));
   print_result(text);
   return 0;
 }
@@ -234,24 +247,55 @@ bool runs_whole_plans(const Scenario& scenario, const MeasureRequest& request) {
   return false;
 }
 
+// The launcher of the request, with what the user asks of Slurm.
+Launcher launcher_of(const Arguments& arguments, const MeasureRequest& request) {
+  Launcher launcher = Launcher::find(request.launcher, request.device);
+  launcher.slurm = request.slurm;
+  if (const auto ranks = arguments.integer("--gpus-per-node"))
+    launcher.slurm.ranks_per_node = static_cast<int>(*ranks);
+  return launcher;
+}
+
+// This machine as the cluster. Where trials will run on it and it is not calibrated, or no longer,
+// it is measured first.
+HostCluster cluster_here(const Arguments& arguments, const MeasureRequest& request,
+                         const std::optional<Launcher>& launcher, const Host& host) {
+  const auto ranks = static_cast<int>(*arguments.integer("--gpus"));
+  if (request.device == TrialDevice::cuda)
+    return gpu_cluster(ask_worker(find_worker(request.device)), ranks,
+                       launcher ? environment_of(host, *launcher).hash : "");
+  const bool slurm = request.launcher == LauncherKind::slurm;
+  const std::string environment =
+      launcher ? environment_of(host, {LauncherKind::local, launcher->worker, {}}).hash : "";
+  const auto now = [&] {
+    return host_cluster(host, ranks, environment, slurm ? launcher->slurm.ranks_per_node : 0,
+                        request.launcher == LauncherKind::local);
+  };
+  HostCluster cluster = now();
+  if (cluster.is_current || !launcher || slurm || request.dry_run || !request.calibrate)
+    return cluster;
+  print_message(cluster.remark.substr(0, cluster.remark.find(':')) +
+                ": it is measured first, for about half a minute (--no-calibrate goes without)\n");
+  try {
+    const HostCalibration done = calibrate_host(store_path(arguments), host_profile_path(), host);
+    print_message(fmt::format(
+        "calibrated: step times that the fit has not seen are {:.0f} % off; profile in {}\n",
+        100 * done.mean_error, done.path));
+    return now();
+  } catch (const engine::Error& error) {
+    if (error.code() != ExitCode::environment) throw;
+    print_message(fmt::format("the calibration failed: {}\n", error.what()));
+    return cluster;
+  }
+}
+
 int run_train(const Arguments& arguments) {
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
-  if (request.most_plans > 0) launcher = Launcher::find(request.launcher, request.device);
-  const bool slurm = request.launcher == LauncherKind::slurm;
-  const auto ranks_per_node = static_cast<int>(arguments.integer("--gpus-per-node").value_or(0));
-  if (slurm) launcher->slurm = request.slurm;
-  if (slurm && ranks_per_node > 0) launcher->slurm.ranks_per_node = ranks_per_node;
+  if (request.most_plans > 0) launcher = launcher_of(arguments, request);
   const Host host = this_host();
   std::optional<HostCluster> cluster;
-  if (request.this_host) {
-    const int ranks = static_cast<int>(*arguments.integer("--gpus"));
-    const std::string environment = launcher ? environment_of(host, *launcher).hash : "";
-    cluster = request.device == TrialDevice::cuda
-                  ? gpu_cluster(ask_worker(find_worker(request.device)), ranks, environment)
-                  : host_cluster(host, ranks, environment,
-                                 slurm ? launcher->slurm.ranks_per_node : 0);
-  }
+  if (request.this_host) cluster = cluster_here(arguments, request, launcher, host);
   ScenarioAnswer asked =
       cluster ? scenario_of(arguments, cluster->cluster) : scenario_of(arguments);
   const Restrictions restrictions = restrictions_of(arguments);

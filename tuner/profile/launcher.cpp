@@ -137,7 +137,9 @@ class LocalExecution final : public Execution {
             : fmt::format("the worker ended with code {}: {}", process_.exit_code(), problem);
     if (const std::string said = last_words(folder_ + "/stderr"); !said.empty())
       reason += "; it said: " + said;
-    return {OutcomeStatus::crashed, reason + "; see " + folder_, signal != 0};
+    // mpirun and shells tell a signal that ended one of theirs as 128 and its number.
+    const bool by_signal = signal != 0 || process_.exit_code() > 128;
+    return {OutcomeStatus::crashed, reason + "; see " + folder_, by_signal};
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
@@ -123,45 +124,83 @@ Measurement Profiler::recall(const std::string& hash) const {
   return measurement;
 }
 
-TrialEnd Profiler::run_once(const engine::Job& job, const std::string& hash,
-                            const TrialLimits& limits, Measurement& measurement) {
+struct Profiler::Trial {
+  TrialRequest request;
+  std::string hash;
+  Measurement measurement;
+  bool is_needed = false;  // what is stored does not do
+  int64_t id = 0;          // in the store
+  std::future<TrialEnd> end;
+};
+
+Profiler::Trial Profiler::prepare(TrialRequest request, int64_t samples) const {
+  Trial trial;
+  trial.hash = hash_of(request.job);
+  Measurement& measurement = trial.measurement = recall(trial.hash);
+  summarize(measurement);
+  const Outcome& outcome = measurement.outcome;
+  const double hopeless = request.limits.hopeless_seconds;
+  const bool lost = hopeless > 0 && outcome.measured && outcome.step_seconds > hopeless;
+  const auto known = static_cast<int64_t>(measurement.samples.size());
+  const bool enough = outcome.status == OutcomeStatus::ok && known >= samples;
+  trial.is_needed = !outcome.measured || (!is_final(outcome.status) && !lost && !enough);
+  request.job.steps = request.job.warmup_steps + std::max<int64_t>(1, samples - known);
+  trial.request = std::move(request);
+  return trial;
+}
+
+void Profiler::start(Trial& trial, bool alone) {
   TrialRecord record;
   record.run_id = run_;
-  record.plan_hash = hash;
+  record.plan_hash = trial.hash;
   record.environment = fingerprint_.hash;
-  record.job = engine::job_to_json(job).dump();
-  const int64_t id = store_.add_trial(record);
-  const TrialEnd end = run_trial(launcher_, job, new_folder(id), limits);
-  std::vector<SampleRecord> samples;
-  for (size_t i = 0; i < end.samples.size(); ++i)
-    samples.push_back({job.warmup_steps + static_cast<int64_t>(i), end.samples[i]});
-  store_.add_samples(id, samples);
-  store_.add_outcome(id, std::string(name_of(end.outcome.status)), end.outcome.reason,
-                     engine::outcome_to_json(end.outcome).dump());
-  measurement.trials.push_back(id);
-  ++measurement.new_trials;
-  measurement.spent_seconds += end.wall_seconds;
-  return end;
+  record.job = engine::job_to_json(trial.request.job).dump();
+  trial.id = store_.add_trial(record);
+  trial.end = std::async(alone ? std::launch::deferred : std::launch::async,
+                         [this, &request = trial.request, folder = new_folder(trial.id)] {
+                           return run_trial(launcher_, request.job, folder, request.limits);
+                         });
+}
+
+// Waits for the end and stores it; starts again what died by chance, once.
+void Profiler::finish(Trial& trial) {
+  Measurement& measurement = trial.measurement;
+  for (int tries = 1;; ++tries) {
+    const TrialEnd end = trial.end.get();
+    std::vector<SampleRecord> samples;
+    for (size_t i = 0; i < end.samples.size(); ++i)
+      samples.push_back({trial.request.job.warmup_steps + static_cast<int64_t>(i), end.samples[i]});
+    store_.add_samples(trial.id, samples);
+    store_.add_outcome(trial.id, std::string(name_of(end.outcome.status)), end.outcome.reason,
+                       engine::outcome_to_json(end.outcome).dump());
+    measurement.trials.push_back(trial.id);
+    ++measurement.new_trials;
+    measurement.spent_seconds += end.wall_seconds;
+    if (!end.by_chance || tries > 1) {
+      add(measurement, end.outcome);
+      return summarize(measurement);
+    }
+    start(trial, true);
+  }
 }
 
 Measurement Profiler::measure(engine::Job job, int64_t samples, const TrialLimits& limits) {
-  const std::string hash = hash_of(job);
-  Measurement measurement = recall(hash);
-  summarize(measurement);
-  const Outcome& outcome = measurement.outcome;
-  if (outcome.measured && is_final(outcome.status)) return measurement;
-  const bool lost = limits.hopeless_seconds > 0 && outcome.measured &&
-                    outcome.step_seconds > limits.hopeless_seconds;
-  const auto known = static_cast<int64_t>(measurement.samples.size());
-  if (outcome.measured && (lost || (outcome.status == OutcomeStatus::ok && known >= samples)))
-    return measurement;
+  return measure_together({{std::move(job), limits}}, samples).front();
+}
 
-  job.steps = job.warmup_steps + std::max<int64_t>(1, samples - known);
-  TrialEnd end = run_once(job, hash, limits, measurement);
-  if (end.by_chance) end = run_once(job, hash, limits, measurement);
-  add(measurement, end.outcome);
-  summarize(measurement);
-  return measurement;
+std::vector<Measurement> Profiler::measure_together(std::vector<TrialRequest> requests,
+                                                    int64_t samples) {
+  const bool alone = requests.size() == 1;
+  std::vector<Trial> trials;  // which keep their places
+  for (TrialRequest& request : requests) trials.push_back(prepare(std::move(request), samples));
+  for (Trial& trial : trials)
+    if (trial.is_needed) start(trial, alone);
+  std::vector<Measurement> measurements;
+  for (Trial& trial : trials) {
+    if (trial.is_needed) finish(trial);
+    measurements.push_back(std::move(trial.measurement));
+  }
+  return measurements;
 }
 
 }  // namespace tuner

@@ -32,6 +32,11 @@ struct Measurement {
   double spent_seconds = 0;     // by these
 };
 
+struct TrialRequest {
+  engine::Job job;
+  TrialLimits limits;
+};
+
 class Profiler {
  public:
   // `run` is the run of the store that the trials belong to. Adds the environment to the store.
@@ -43,14 +48,20 @@ class Profiler {
   // Throws Error (storage).
   Measurement measure(engine::Job job, int64_t samples, const TrialLimits& limits);
 
+  // The same for several jobs side by side, in their order. That is for launchers that give each a
+  // place of its own: on one machine they would take each other's time.
+  std::vector<Measurement> measure_together(std::vector<TrialRequest> requests, int64_t samples);
+
   // Hash of the fingerprint.
   const std::string& environment() const { return fingerprint_.hash; }
   const Launcher& launcher() const { return launcher_; }
 
  private:
   Measurement recall(const std::string& hash) const;
-  TrialEnd run_once(const engine::Job& job, const std::string& hash, const TrialLimits& limits,
-                    Measurement& measurement);
+  struct Trial;  // that is to run or runs
+  Trial prepare(TrialRequest request, int64_t samples) const;
+  void start(Trial& trial, bool alone);
+  void finish(Trial& trial);
 
   Store& store_;
   int64_t run_;

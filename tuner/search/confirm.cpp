@@ -137,10 +137,10 @@ Confirmation confirm_plan(const Scenario& scenario, const Slice& slice, Profiler
     if (options.stop != nullptr && *options.stop != 0) result.interrupted = true;
     if (result.interrupted) break;
     if (options.progress)
-      options.progress(fmt::format("rank {} of the {} stage alone, {} of {}: {}, {} matrix FLOP",
-                                   stage.rank, stage.place, i + 1, slice.stages.size(),
-                                   engine::format_bytes(stage.bytes),
-                                   engine::format_count(stage.flops)));
+      options.progress(fmt::format(
+          "rank {} of the {} stage alone, {} of {}: {}, {} matrix FLOP; about {} in all",
+          stage.rank, stage.place, i + 1, slice.stages.size(), engine::format_bytes(stage.bytes),
+          engine::format_count(stage.flops), engine::format_seconds(slice.seconds)));
     TrialLimits limits;
     limits.deadline_seconds = std::max(kLeastDeadline, kPatience * slice.seconds);
     limits.stop = options.stop;

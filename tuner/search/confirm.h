@@ -15,8 +15,7 @@ struct ConfirmOptions {
   // Whether this machine has the cluster's device: then times and memory are measured. On any other
   // only bytes, products and messages are.
   bool times_count = false;
-  std::string device;  // in words
-  double budget_seconds = 120;
+  std::string device = {};  // in words
   const std::atomic<int>* stop = nullptr;
   std::function<void(const std::string&)> progress = {};
 };

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kFirstSamples = 3;
 constexpr int kRounds = 3;          // of which each doubles the samples of the faster half
 constexpr size_t kFewestPlans = 3;  // before a small chance ends the choosing
-constexpr double kSmallChance = 0.05;
+constexpr double kSmallChance = 0.02;
 constexpr double kHopeless = 3;        // times the best plan's step
 constexpr double kLeastDeadline = 60;  // seconds
 constexpr double kPatience = 30;       // times the time expected
@@ -88,14 +88,15 @@ class Measuring {
     return best;
   }
 
-  // The plan with the best chance to beat what was measured; nothing when none has a real one.
-  Item* next_to_measure(size_t done) {
+  // The plan with the best chance to beat what was measured, apart from those already chosen;
+  // nothing when none has a real one.
+  Item* next_to_measure(size_t done, const std::vector<Item*>& chosen_before) {
     const ResidualModel model = residuals();
     const double best = best_seconds(kFirstSamples);
     Item* chosen = nullptr;
     double most = best > 0 && done >= kFewestPlans ? kSmallChance : -1;
     for (Item& item : items_) {
-      if (item.tried) continue;
+      if (item.tried || std::count(chosen_before.begin(), chosen_before.end(), &item) > 0) continue;
       if (best == 0) return &item;  // the predicted order
       const auto [log_factor, sigma] = model.correction(item.answer->plan);
       const double ahead = std::log(best / item.predicted_seconds) - log_factor;
@@ -109,19 +110,25 @@ class Measuring {
 
   void choose_and_measure() {
     const auto most = std::min(items_.size(), static_cast<size_t>(options_.most_plans));
+    const auto at_once = static_cast<size_t>(options_.at_once);
     size_t done = 0;
-    auto take = [&](Item& item) {
-      measure(item, kFirstSamples, static_cast<int>(done), static_cast<int>(most));
-      ++done;
+    auto take = [&](const std::vector<Item*>& items) {
+      measure(items, kFirstSamples, done, most);
+      done += items.size();
     };
-    if (most > 0) take(items_.front());
+    if (most > 0) take({&items_.front()});
     if (most > 1)
       for (Item& item : items_)
-        if (item.is_baseline && !item.tried && !over()) take(item);
+        if (item.is_baseline && !item.tried && !over()) take({&item});
     while (done < most && !over()) {
-      Item* next = next_to_measure(done);
-      if (next == nullptr) return;
-      take(*next);
+      std::vector<Item*> next;
+      while (next.size() < std::min(at_once, most - done)) {
+        Item* one = next_to_measure(done + next.size(), next);
+        if (one == nullptr) break;
+        next.push_back(one);
+      }
+      if (next.empty()) return;
+      take(next);
     }
   }
 
@@ -129,6 +136,7 @@ class Measuring {
     std::vector<Item*> left;
     for (Item& item : items_)
       if (item.timed()) left.push_back(&item);
+    const auto at_once = static_cast<size_t>(options_.at_once);
     int64_t samples = kFirstSamples;
     for (int round = 1; round < kRounds && left.size() > 1; ++round) {
       std::stable_sort(left.begin(), left.end(), [&](const Item* a, const Item* b) {
@@ -136,31 +144,50 @@ class Measuring {
       });
       left.resize((left.size() + 1) / 2);
       samples *= 2;
-      for (size_t i = 0; i < left.size() && !over(); ++i)
-        measure(*left[i], samples, static_cast<int>(i), static_cast<int>(left.size()));
+      for (size_t i = 0; i < left.size() && !over(); i += at_once) {
+        const auto first = left.begin() + static_cast<std::ptrdiff_t>(i);
+        const auto count = static_cast<std::ptrdiff_t>(std::min(at_once, left.size() - i));
+        measure({first, first + count}, samples, i, left.size());
+      }
       std::erase_if(left, [](const Item* item) { return !item->timed(); });
     }
   }
 
-  void measure(Item& item, int64_t samples, int done, int total) {
-    const double remaining = options_.budget_seconds - account_.spent_seconds;
-    if (options_.stop != nullptr && *options_.stop != 0) account_.interrupted = true;
-    if (remaining <= 0) account_.budget_ended = true;
-    if (over()) return;
+  TrialLimits limits_of(const Item& item, int64_t samples, double budget_seconds) const {
     const double best = best_seconds(samples);
-    tell(item, done, total, best);
     const double expected = std::max(best, item.predicted_seconds);
     TrialLimits limits;
     limits.deadline_seconds =
         std::max(kLeastDeadline, kPatience * expected * static_cast<double>(samples));
-    limits.budget_seconds = remaining;
+    limits.budget_seconds = budget_seconds;
     limits.stop = options_.stop;
     limits.hopeless_seconds = item.is_baseline || item.timed() ? 0 : kHopeless * best;
-    Measurement result = profiler_.measure(job_of(scenario_, item.answer->plan), samples, limits);
-    account_.new_trials += result.new_trials;
-    account_.spent_seconds += result.spent_seconds;
+    return limits;
+  }
+
+  // Side by side.
+  void measure(const std::vector<Item*>& items, int64_t samples, size_t done, size_t total) {
+    const double remaining = options_.budget_seconds - account_.spent_seconds;
+    if (options_.stop != nullptr && *options_.stop != 0) account_.interrupted = true;
+    if (remaining <= 0) account_.budget_ended = true;
+    if (over()) return;
+    tell(*items.front(), done, total, best_seconds(samples));
+    std::vector<TrialRequest> requests;
+    for (const Item* item : items)
+      requests.push_back(
+          {job_of(scenario_, item->answer->plan),
+           limits_of(*item, samples, remaining / static_cast<double>(items.size()))});
+    std::vector<Measurement> results = profiler_.measure_together(std::move(requests), samples);
+    for (const Measurement& result : results) {
+      account_.new_trials += result.new_trials;
+      account_.spent_seconds += result.spent_seconds;
+    }
     if (options_.stop != nullptr && *options_.stop != 0) account_.interrupted = true;
     if (account_.spent_seconds >= options_.budget_seconds) account_.budget_ended = true;
+    for (size_t i = 0; i < items.size(); ++i) take_result(*items[i], std::move(results[i]));
+  }
+
+  void take_result(Item& item, Measurement result) {
     // A trial that we cut off before its first step says nothing.
     if (over() && result.samples.empty() && result.outcome.status == OutcomeStatus::interrupted)
       return;
@@ -171,12 +198,13 @@ class Measuring {
     item.measurement.new_trials += before;
   }
 
-  void tell(const Item& item, int done, int total, double best) const {
+  void tell(const Item& item, size_t done, size_t total, double best) const {
     if (!options_.progress) return;
     const auto failures =
         std::count_if(items_.begin(), items_.end(), [](const Item& one) { return one.failed(); });
-    options_.progress({done, total, static_cast<int>(failures), best, account_.spent_seconds,
-                       options_.budget_seconds, engine::describe(item.answer->plan)});
+    options_.progress({static_cast<int>(done), static_cast<int>(total), static_cast<int>(failures),
+                       best, account_.spent_seconds, options_.budget_seconds,
+                       engine::describe(item.answer->plan)});
   }
 
   void report() {

@@ -22,6 +22,7 @@ struct MeasureProgress {
 struct MeasureOptions {
   int64_t most_plans = 8;
   double budget_seconds = 120;
+  int at_once = 1;  // trials side by side
   const std::atomic<int>* stop = nullptr;
   std::function<void(const MeasureProgress&)> progress = {};
 };

@@ -93,6 +93,7 @@ Json measurement_json(const Recommendation& r) {
          {"samples", outcome.samples_seconds.size()},
          {"predicted_bytes", one.predicted_bytes},
          {"peak_bytes", outcome.memory.peak_bytes},
+         {"resident_bytes", outcome.memory.resident_bytes},
          {"status", name_of(outcome.status)},
          {"reason", outcome.reason},
          {"trials", one.trials},

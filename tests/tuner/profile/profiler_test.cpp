@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
+#include "engine/base/errors.h"
+#include "tests/support/child_process.h"
 #include "tests/tuner/profile/fake_worker.h"
 
 namespace tuner {
@@ -114,6 +117,120 @@ exec sleep 99)";
   const Measurement again = profiler(slow).measure(small_job(), 3, limits);
   EXPECT_EQ(starts(), 1);
   EXPECT_EQ(again.outcome.step_seconds, 9);
+}
+
+TEST_F(Profiling, TwoTunersOnOneDatabaseLoseNothing) {
+  constexpr int kJobs = 15;
+  const Launcher worker = fake_worker(folder_, good_outcome());
+  const auto tune = [&](int64_t seq) {
+    Store own(folder_ / "runs.db");
+    Profiler measuring(own, 0, worker, Host{});
+    for (int i = 0; i < kJobs; ++i) {
+      engine::Job job = small_job();
+      job.workload.seq = seq + i;
+      measuring.measure(job, 3, {});
+    }
+  };
+  std::thread other([&] { tune(1000); });
+  tune(2000);
+  other.join();
+  const std::string environment = environment_of(Host{}, worker).hash;
+  for (const int64_t seq : {1000, 2000})
+    for (int i = 0; i < kJobs; ++i) {
+      engine::Job job = small_job();
+      job.workload.seq = seq + i;
+      EXPECT_EQ(store_.finished_trials(hash_of(job), environment).size(), 1u) << seq + i;
+    }
+}
+
+TEST_F(Profiling, ADatabaseThatAnotherHoldsIsAStorageErrorAndKeepsWhatItHas) {
+  profiler(good_outcome()).measure(small_job(1), 3, {});
+  {
+    Store impatient(folder_ / "runs.db", Access::write, std::chrono::milliseconds(50));
+    Profiler measuring(impatient, 0, fake_worker(folder_, good_outcome()), Host{});
+    Database holder(folder_ / "runs.db", std::chrono::seconds(1));
+    holder.execute("BEGIN EXCLUSIVE");
+    try {
+      measuring.measure(small_job(2), 3, {});
+      FAIL();
+    } catch (const engine::Error& error) {
+      EXPECT_EQ(error.code(), engine::ExitCode::storage);
+      EXPECT_THAT(error.what(), testing::HasSubstr("runs.db"));
+    }
+    holder.execute("ROLLBACK");
+    EXPECT_EQ(measuring.measure(small_job(2), 3, {}).outcome.status, OutcomeStatus::ok);
+  }
+  EXPECT_EQ(profiler(good_outcome()).measure(small_job(1), 3, {}).new_trials, 0);
+}
+
+TEST_F(Profiling, AFullDiskIsAStorageErrorAndKeepsWhatItHas) {
+  profiler(good_outcome()).measure(small_job(), 3, {});
+  const auto size = static_cast<rlim_t>(std::filesystem::file_size(folder_ / "runs.db"));
+  const int code = run_in_child(
+      [&] {
+        Store full(folder_ / "runs.db");
+        Profiler measuring(full, 0, fake_worker(folder_, good_outcome()), Host{});
+        try {
+          for (int64_t seq = 100; seq < 1100; ++seq) {
+            engine::Job job = small_job();
+            job.workload.seq = seq;
+            measuring.measure(job, 3, {});
+          }
+        } catch (const engine::Error& error) {
+          return static_cast<int>(error.code());
+        }
+        return 0;
+      },
+      size + 8192);
+  EXPECT_EQ(code, static_cast<int>(engine::ExitCode::storage));
+  EXPECT_EQ(profiler(good_outcome()).measure(small_job(), 3, {}).new_trials, 0);
+}
+
+TEST_F(Profiling, ARankThatIsKilledUnderMpirunIsTriedAgain) {
+  if (std::system("mpirun --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun";
+  const std::string worker =
+      fake_worker(folder_, "echo >> " + folder_ / "starts" +
+                               "\n[ \"$OMPI_COMM_WORLD_RANK\" = 1 ] && kill -9 $$\nexec sleep 60")
+          .worker;
+  Profiler measuring(store_, 0, {LauncherKind::mpirun, worker, {}}, Host{});
+  const Measurement found = measuring.measure(small_job(2), 3, {});
+  EXPECT_EQ(found.outcome.status, OutcomeStatus::crashed) << found.outcome.reason;
+  EXPECT_EQ(found.new_trials, 2);
+  EXPECT_LT(found.spent_seconds, 60);
+}
+
+// The real worker, whose loss overflows.
+TEST_F(Profiling, TheEngineTellsThatItsLossIsNoNumber) {
+  const Launcher worker{LauncherKind::local, AUTOTUNE_BINARY_DIR "/autotune-worker"};
+  if (!std::ifstream(worker.worker)) GTEST_SKIP() << "this build has no worker";
+  Profiler measuring(store_, 0, worker, Host{});
+  engine::Job job = small_job();
+  job.optimizer.learning_rate = job.optimizer.minimum_rate = 1000;
+  job.optimizer.clip_norm = 0;
+  job.optimizer.weight_decay = 1000;
+  const Measurement found = measuring.measure(job, 20, {});
+  EXPECT_EQ(found.outcome.status, OutcomeStatus::bad_numbers) << found.outcome.reason;
+  EXPECT_EQ(measuring.measure(job, 20, {}).new_trials, 0) << "it would only repeat itself";
+}
+
+// What the system holds is what the meter counts, and one runtime for the process.
+TEST_F(Profiling, ResidentMemoryIsTheMetersAndARuntime) {
+  const Launcher worker{LauncherKind::local, AUTOTUNE_BINARY_DIR "/autotune-worker"};
+  if (!std::ifstream(worker.worker)) GTEST_SKIP() << "this build has no worker";
+  Profiler measuring(store_, 0, worker, Host{});
+  const auto memory = [&](int64_t hidden) {
+    engine::Job job = small_job(2);
+    job.model.hidden = hidden;
+    job.model.head_dim = hidden / job.model.heads;
+    job.model.ffn_hidden = 4 * hidden;
+    return measuring.measure(job, 2, {}).outcome.memory;
+  };
+  const engine::MemoryOutcome small = memory(64), large = memory(512);
+  const double runtime = small.resident_bytes - small.peak_bytes;
+  EXPECT_GT(runtime, 0);
+  EXPECT_LT(runtime, 50e6);
+  EXPECT_GT(large.peak_bytes, 10 * small.peak_bytes);
+  EXPECT_NEAR(large.peak_bytes + runtime, large.resident_bytes, 0.05 * large.resident_bytes);
 }
 
 // The real worker on the settable capacity of a rank.

@@ -12,6 +12,7 @@
 
 #include "tests/support/slurm_cluster.h"
 #include "tests/tuner/profile/fake_worker.h"
+#include "tuner/profile/profiler.h"
 
 namespace tuner {
 namespace {
@@ -108,6 +109,27 @@ TEST_F(OnSlurm, TheEngineTrainsOnFourNodes) {
   EXPECT_EQ(end.samples.size(), 2u);
   EXPECT_THAT(read_bytes(folder_ / "command"), HasSubstr("srun --mpi=pmix"));
   EXPECT_EQ(cluster_->jobs(), 0);
+}
+
+TEST_F(OnSlurm, TrialsRunSideBySideOnNodesOfTheirOwn) {
+  setenv("XDG_STATE_HOME", (folder_ / "state").c_str(), 1);
+  Store store(folder_ / "runs.db");
+  // Each waits until it sees the other.
+  Profiler measuring(
+      store, 0,
+      launcher("touch " + folder_ / "seen-$(basename $folder)" + "\nwhile [ $(ls " +
+               folder_.path() + " | grep -c seen-) -lt 2 ]; do sleep 0.1; done\n" + good_outcome()),
+      Host{});
+  engine::Job second = small_job();
+  second.workload.seq = 32;
+  TrialLimits limits;
+  limits.deadline_seconds = 20;
+  const auto found = measuring.measure_together({{small_job(), limits}, {second, limits}}, 3);
+  unsetenv("XDG_STATE_HOME");
+  ASSERT_EQ(found.size(), 2u);
+  for (const Measurement& one : found)
+    EXPECT_EQ(one.outcome.status, OutcomeStatus::ok) << one.outcome.reason;
+  EXPECT_EQ(store.finished_trials(hash_of(second), measuring.environment()).size(), 1u);
 }
 
 TEST_F(OnSlurm, AJobThatEndsBadlyHasItsCodeAndWords) {
