@@ -23,7 +23,7 @@ void run_thread_ranks(int ranks, const RankBody& body) {
 
 void run_phantom_rank(int rank, int world, uint64_t seed, const RankBody& body) {
   PhantomCommunicator communicator(rank, world, seed);
-  const auto device = make_cpu_device(math_threads(world));
+  const auto device = make_cpu_device(math_threads(1));
   body(*device, communicator);
 }
 
