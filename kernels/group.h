@@ -19,7 +19,7 @@
 #endif
 
 // Iterations are independent but for the named reduction; GCC and Clang then need no proof of it.
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDACC__)
 #define KERNELS_PRAGMA(text)
 #else
 #define KERNELS_PRAGMA(text) _Pragma(#text)

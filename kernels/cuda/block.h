@@ -96,17 +96,27 @@ DEVICE float lanes_max(const B& block, float x, int lanes = kWarpSize) {
   return x;
 }
 
-// The sum over a block, for every thread; `slots` are kThreads / 32 floats of shared memory.
-template <int kThreads, ThreadBlock B>
-DEVICE float block_sum(const B& block, float x, float* slots) {
-  x = lanes_sum(block, x);
+// `combine` of what the warps of a block have, in their order, for every thread; `slots` are
+// kThreads / 32 floats of shared memory.
+template <int kThreads, ThreadBlock B, class F>
+DEVICE float over_warps(const B& block, float x, float* slots, F combine) {
   if (block.thread() % kWarpSize == 0) slots[block.thread() / kWarpSize] = x;
   block.sync();
-  float total = 0;
+  float result = slots[0];
   KERNELS_UNROLL
-  for (int warp = 0; warp < kThreads / kWarpSize; ++warp) total += slots[warp];
+  for (int warp = 1; warp < kThreads / kWarpSize; ++warp) result = combine(result, slots[warp]);
   block.sync();  // the slots may be written again
-  return total;
+  return result;
+}
+template <int kThreads, ThreadBlock B>
+DEVICE float block_sum(const B& block, float x, float* slots) {
+  return over_warps<kThreads>(block, lanes_sum(block, x), slots,
+                              [](float a, float b) { return a + b; });
+}
+template <int kThreads, ThreadBlock B>
+DEVICE float block_max(const B& block, float x, float* slots) {
+  return over_warps<kThreads>(block, lanes_max(block, x), slots,
+                              [](float a, float b) { return larger(a, b); });
 }
 
 }  // namespace kernels::cuda

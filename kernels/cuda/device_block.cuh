@@ -1,12 +1,13 @@
-// ThreadBlock of a GPU, and the function that runs a kernel's blocks on it.
+// ThreadBlock of a GPU, and the launch of a kernel's blocks.
 #pragma once
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/block.h"
+#include "kernels/cuda/launch_blocks.cuh"
 
 namespace kernels::cuda {
 
-// A block of at most three axes would say nothing more: kernels split the index themselves.
+// The grid has one axis: kernels split its index themselves.
 class DeviceBlock {
  public:
   __device__ __forceinline__ int64_t index() const { return blockIdx.x; }
@@ -82,6 +83,18 @@ template <class Kernel>
 __global__ void __launch_bounds__(Kernel::kThreads, Kernel::kBlocks)
     run_block(const Kernel kernel) {
   kernel(DeviceBlock{});
+}
+
+template <class Kernel>
+void launch_blocks(cudaStream_t stream, int64_t count, const Kernel& kernel) {
+  constexpr int64_t kFreeBytes = 48 << 10;  // more must be asked for, once a device
+  const int64_t shared = kernel.shared_bytes();
+  if (shared > kFreeBytes &&
+      cudaFuncSetAttribute(run_block<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(shared)) != cudaSuccess)
+    return;
+  run_block<<<static_cast<unsigned>(count), Kernel::kThreads, static_cast<size_t>(shared),
+              stream>>>(kernel);
 }
 
 }  // namespace kernels::cuda

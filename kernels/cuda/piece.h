@@ -22,16 +22,16 @@ DEVICE void store_piece(T* p, const Piece<T>& piece) {
   *reinterpret_cast<Piece<T>*>(p) = piece;
 }
 
-// Whether all rows of a matrix begin at multiples of 16 bytes and hold whole pieces. Operands left
-// out do.
-inline bool in_pieces(const ConstView& view) {
-  const int64_t width = 16 / bytes_of(view.type);
-  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && view.cols % width == 0 &&
-         (view.rows <= 1 || view.stride % width == 0);
+// Whether every row of every matrix begins at a multiple of 16 bytes (8 for the halves of bf16 that
+// go with pieces of f32). Operands left out do.
+template <int kBytes = 16, class T>
+inline bool rows_aligned(const Rows<T>& rows) {
+  constexpr int64_t kWidth = kBytes / static_cast<int64_t>(sizeof(T));
+  return reinterpret_cast<uintptr_t>(rows.data) % kBytes == 0 && rows.stride % kWidth == 0;
 }
-template <class... Views>
-bool all_in_pieces(const Views&... views) {
-  return (in_pieces(views) && ...);
+template <class... Matrices>
+bool all_aligned(const Matrices&... matrices) {
+  return (rows_aligned(matrices) && ...);
 }
 
 }  // namespace kernels::cuda

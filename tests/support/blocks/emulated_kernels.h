@@ -5,16 +5,19 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cuda/tuned_kernels.h"
+#include "kernels/basic_kernels.h"
+#include "kernels/cuda/tuned_launcher.h"
 #include "tests/support/blocks/emulated_launcher.h"
 
 namespace testing_support {
 
-class EmulatedKernels final : public kernels::TunedKernels<EmulatedLauncher> {
+using TunedEmulation = kernels::TunedLauncher<EmulatedLauncher>;
+class EmulatedKernels final : public kernels::BasicKernels<TunedEmulation> {
  public:
   explicit EmulatedKernels(EmulationMode mode = {})
-      : TunedKernels<EmulatedLauncher>(EmulatedLauncher(mode)) {}
-  int launches() { return launcher().launches(); }
+      : BasicKernels<TunedEmulation>(TunedEmulation(mode)) {}
+  // How many hand-tuned kernels ran.
+  int launches() const { return launcher().launches(); }
 };
 
 // Orders of lanes and copies that differ as much as they can; three suffice for large cases.
