@@ -118,6 +118,7 @@ class BasicKernels : public Kernels {
   void launch(int64_t count, int64_t work, const Kernel& kernel) {
     launcher_.template rows<T>(count, work, kernel);
   }
+  const Launcher& launcher() const { return launcher_; }
 
  private:
   static Tiling tiling(const ConstView& view) { return {view.rows, view.cols}; }

@@ -1,36 +1,39 @@
-// The CUDA device's kernels: the generic bodies on thread blocks.
+// The CUDA device's kernels: the generic bodies on thread blocks, hand-tuned kernels where they
+// fit.
 #include "kernels/cuda.h"
 
 #include "kernels/basic_kernels.h"
+#include "kernels/cuda/tuned_launcher.h"
 #include "kernels/launch_cuda.cuh"
 
 namespace kernels {
 namespace {
 
-class CudaKernels final : public BasicKernels<CudaLauncher> {
- public:
-  using Basic = BasicKernels<CudaLauncher>;
-  using Basic::Basic;
-};
+#if defined(__CUDACC__)
+using BestLauncher = TunedLauncher<CudaLauncher>;
+#else  // the hand-tuned kernels have an emulation and tests of their own
+using BestLauncher = CudaLauncher;
+#endif
 
-CudaLauncher launcher_on(cudaStream_t stream) {
+int multiprocessors_of_current() {
   int device = 0, multiprocessors = 1;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   check_launch();
-  return {stream, multiprocessors};
+  return multiprocessors;
 }
 
 }  // namespace
 
-std::unique_ptr<Kernels> make_cuda_kernels(cudaStream_t stream) {
-  return std::make_unique<CudaKernels>(launcher_on(stream));
+std::unique_ptr<Kernels> make_cuda_kernels(cudaStream_t stream, Scratch scratch) {
+  return std::make_unique<BasicKernels<BestLauncher>>(
+      BestLauncher(stream, multiprocessors_of_current(), std::move(scratch)));
 }
 
 template <class T>
 void reduce_rank_buffers(const RankBuffers& buffers, int64_t count, bool maximum,
                          cudaStream_t stream) {
-  const CudaLauncher launcher = launcher_on(stream);
+  const CudaLauncher launcher(stream, multiprocessors_of_current());
   const Tiling tiling{1, count};
   const int64_t work = smaller(count, Tiling::kWidth);
   if (maximum)

@@ -1,4 +1,5 @@
-// The project's one place that starts kernel bodies on a GPU, and the check behind it.
+// The place that starts kernel bodies on a GPU, and the check behind it. (Hand-tuned kernels are
+// started by cuda/launch_blocks.cuh and checked here, too.)
 //
 // Compiled by the host's compiler, for tests without a GPU, a launch becomes host work in the order
 // of the stream.
@@ -10,7 +11,10 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "kernels/cuda.h"
+#include "kernels/cuda/launch_blocks.cuh"
 #include "kernels/group.h"
 
 namespace kernels {
@@ -83,14 +87,14 @@ struct HostRows {
 // Starts bodies on one stream.
 class CudaLauncher {
  public:
-  CudaLauncher(cudaStream_t stream, int multiprocessors)
-      : stream_(stream), multiprocessors_(multiprocessors) {}
+  CudaLauncher(cudaStream_t stream, int multiprocessors, Scratch scratch = {})
+      : stream_(stream), multiprocessors_(multiprocessors), scratch_(std::move(scratch)) {}
 
   template <class T, class Kernel>
   void rows(int64_t count, [[maybe_unused]] int64_t work, const Kernel& kernel) const {
     if (count == 0) return;
 #if defined(__CUDACC__)
-    run_rows<<<blocks(count), threads(work), 0, stream_>>>(kernel, count);
+    run_rows<<<row_blocks(count), threads(work), 0, stream_>>>(kernel, count);
 #else
     using Rows = HostRows<Kernel>;
     cudaLaunchHostFunc(stream_, &Rows::run, new Rows{kernel, count});
@@ -99,6 +103,16 @@ class CudaLauncher {
   }
   // A warp reads neighbouring columns in one piece.
   int64_t column_block(int64_t) const { return 32; }
+
+#if defined(__CUDACC__)
+  // The hand-tuned kernels (cuda/block.h).
+  template <class Kernel>
+  void blocks(int64_t count, const Kernel& kernel) const {
+    cuda::launch_blocks(stream_, count, kernel);
+    check_launch();
+  }
+#endif
+  void* scratch(int64_t bytes) const { return scratch_(bytes); }
 
   cudaStream_t stream() const { return stream_; }
   int multiprocessors() const { return multiprocessors_; }
@@ -112,13 +126,14 @@ class CudaLauncher {
     return static_cast<unsigned>(std::clamp(wanted, kWarp, kMost));
   }
   // Enough blocks to fill the chip many times over, so that uneven rows even out.
-  unsigned blocks(int64_t count) const {
+  unsigned row_blocks(int64_t count) const {
     constexpr int64_t kBlocksPerMultiprocessor = 256;
     return static_cast<unsigned>(std::min(count, kBlocksPerMultiprocessor * multiprocessors_));
   }
 
   cudaStream_t stream_;
   int multiprocessors_;
+  Scratch scratch_;
 };
 
 }  // namespace kernels

@@ -16,9 +16,13 @@ struct bfloat16 {
 
   bfloat16() = default;
   HOST_DEVICE explicit bfloat16(float value) {
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const uint32_t word = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = (word + 0x7fffu + ((word >> 16) & 1u)) >> 16;
     bits = static_cast<uint16_t>(value != value ? 0x7fc0u : rounded);
+#endif
   }
   HOST_DEVICE operator float() const {
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
@@ -42,8 +46,11 @@ using Arithmetic = typename ArithmeticOf<T>::type;
 // above that, NaN kept. Range reduction by the nearest multiple of ln 2, then the Taylor series.
 HOST_DEVICE float exponential(float x) {
   constexpr float kLowest = -87.33654f, kHighest = 88.72283f;  // ln of the normal range
-  constexpr float kShift = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer
   const float below = x > kHighest ? kHighest : x;
+#if defined(__CUDA_ARCH__)
+  return x < kLowest ? 0.0f : expf(below);  // an instruction of its own does most of it
+#else
+  constexpr float kShift = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer
   const float inside = below < kLowest ? kLowest : below;
   const float shifted = inside * 1.44269504f + kShift;
   const float n = shifted - kShift;
@@ -61,6 +68,7 @@ HOST_DEVICE float exponential(float x) {
   const uint32_t power = std::bit_cast<uint32_t>(shifted) << 23;
   const float value = std::bit_cast<float>(std::bit_cast<uint32_t>(series) + power);
   return x < kLowest ? 0.0f : value;
+#endif
 }
 HOST_DEVICE double exponential(double x) { return exp(x); }
 

@@ -3,6 +3,7 @@
 
 #include "kernels/basic_kernels.h"
 #include "kernels/launch_host.h"
+#include "tests/support/blocks/emulated_kernels.h"
 
 namespace testing_support {
 
@@ -19,6 +20,8 @@ bool KernelCase::runs_here() const {
 
 std::unique_ptr<kernels::Kernels> KernelCase::make() const {
   if (executor == "group") return make_group_kernels();
+  if (executor == "emulated")
+    return std::make_unique<EmulatedKernels>(EmulationMode{LaneOrder::shuffled});
   if (executor == "baseline") return kernels::make_cpu_kernels(1, InstructionSet::baseline);
   if (executor == "v3") return kernels::make_cpu_kernels(1, InstructionSet::x86_64_v3);
   return kernels::make_cpu_kernels(executor == "threads" ? 3 : 1);
@@ -29,6 +32,7 @@ std::vector<KernelCase> all_kernel_cases() {
   for (const char* executor : {"serial", "baseline", "v3", "threads", "group"})
     for (const DType type : {DType::f32, DType::bf16, DType::f64})
       cases.push_back({executor, type});
+  cases.push_back({"emulated", DType::bf16});
   return cases;
 }
 

@@ -14,7 +14,7 @@ namespace testing_support {
 std::unique_ptr<kernels::Kernels> make_group_kernels();
 
 struct KernelCase {
-  std::string executor;  // serial, baseline, v3, threads or group
+  std::string executor;  // serial, baseline, v3, threads, group, or emulated (the CUDA device's)
   DType type;
   bool runs_here() const;
   std::unique_ptr<kernels::Kernels> make() const;

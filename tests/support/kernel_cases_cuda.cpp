@@ -17,7 +17,8 @@ engine::CudaDevice& device() {
 bool KernelCase::runs_here() const { return true; }
 
 std::unique_ptr<kernels::Kernels> KernelCase::make() const {
-  return kernels::make_cuda_kernels(device().stream().get());
+  return kernels::make_cuda_kernels(device().stream().get(),
+                                    [](int64_t bytes) { return device().scratch(bytes); });
 }
 
 std::vector<KernelCase> all_kernel_cases() {

@@ -96,7 +96,8 @@ CudaDevice::CudaDevice(int gpu, int sharers)
     : gpu_(select_gpu(gpu)),
       description_(describe_gpu(gpu)),
       pool_(make_pool(gpu)),
-      kernels_(kernels::make_cuda_kernels(stream_.get())),
+      kernels_(kernels::make_cuda_kernels(stream_.get(),
+                                          [this](int64_t bytes) { return scratch(bytes); })),
       products_(std::make_unique<CublasProducts>(*this)) {
   expect(sharers > 0, "at least one rank uses a GPU");
   Device::set_capacity(free_bytes() / sharers);
@@ -105,7 +106,13 @@ CudaDevice::CudaDevice(int gpu, int sharers)
 CudaDevice::~CudaDevice() {
   cudaStreamSynchronize(stream_.get());
   products_.reset();
+  scratch_.reset();
   cudaMemPoolDestroy(pool_);
+}
+
+void* CudaDevice::scratch(int64_t bytes) {
+  if (scratch_.bytes() < bytes) scratch_ = Buffer(*this, bytes, MemoryUse::workspace);
+  return scratch_.data();
 }
 
 void CudaDevice::set_capacity(int64_t bytes) { Device::set_capacity(std::min(capacity(), bytes)); }

@@ -36,6 +36,8 @@ class CudaDevice final : public Device {
   CudaStream& stream() { return stream_; }
   // Where its memory comes from; other streams of the GPU may take and free there, too.
   cudaMemPool_t pool() const { return pool_; }
+  // Workspace of at least so many bytes for kernels of one call; the next call may give the same.
+  void* scratch(int64_t bytes);
   // Called while the host waits for the device; throws where waiting has lost its sense, as when
   // another rank is gone.
   void set_look(CudaStream::Look look) { look_ = std::move(look); }
@@ -53,6 +55,7 @@ class CudaDevice final : public Device {
   cudaMemPool_t pool_ = nullptr;
   std::unique_ptr<kernels::Kernels> kernels_;
   std::unique_ptr<CublasProducts> products_;
+  Buffer scratch_;
 };
 
 }  // namespace engine
