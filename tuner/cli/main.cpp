@@ -12,6 +12,8 @@ int main(int count, char** words) {
       tuner::check_train_command(),     //
       tuner::check_infer_command(),     //
       tuner::report_command(),          //
+      tuner::export_command(),          //
+      tuner::import_command(),          //
       tuner::validate_train_command(),  //
       tuner::validate_infer_command(),  //
       tuner::calibrate_command(),       //

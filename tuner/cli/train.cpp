@@ -13,6 +13,7 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/host_cluster.h"
 #include "tuner/cli/measure_options.h"
+#include "tuner/cli/plan_file.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/scenario_options.h"
 #include "tuner/cli/stop_signals.h"
@@ -37,11 +38,17 @@ void add_defaults(Recommendation& r, const std::vector<std::string>& defaults) {
                          fmt::format("taken by default: {}", fmt::join(defaults, ", ")));
 }
 
+nlohmann::json answer_of(const Recommendation& r, const std::optional<Imported>& file) {
+  nlohmann::json answer = recommendation_to_json(r);
+  if (file) add_comparison(answer, r, *file);
+  return answer;
+}
+
 int predict_only(const Arguments& arguments, const ScenarioAnswer& asked,
-                 const Restrictions& restrictions) {
+                 const Restrictions& restrictions, const std::optional<Imported>& file) {
   Recommendation r = recommend(asked.scenario, restrictions);
   add_defaults(r, asked.defaults);
-  const nlohmann::json answer = recommendation_to_json(r);
+  const nlohmann::json answer = answer_of(r, file);
   print_answer(answer, arguments);
   store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "train", title_of(r),
                r.best ? "found" : "nothing fits");
@@ -89,7 +96,7 @@ void tell_ending(const Recommendation& r, const Ending& ending) {
 
 int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
                 const Restrictions& restrictions, const MeasureRequest& request,
-                const Launcher& launcher, const Host& host) {
+                const Launcher& launcher, const Host& host, const std::optional<Imported>& file) {
   Store store(store_path(arguments));
   const int64_t run = store.add_run(
       unfinished_run(arguments, asked.scenario.model, asked.scenario.cluster, "train"));
@@ -108,7 +115,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
     });
   }
   add_defaults(r, asked.defaults);
-  const nlohmann::json answer = recommendation_to_json(r);
+  const nlohmann::json answer = answer_of(r, file);
   const Ending ending = ending_of(r, signals.seen());
   print_answer(answer, arguments);
   store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
@@ -162,15 +169,19 @@ int run_train(const Arguments& arguments) {
   if (request.this_host)
     cluster = host_cluster(host, static_cast<int>(*arguments.integer("--gpus")),
                            launcher ? environment_of(host, *launcher).hash : "");
-  ScenarioAnswer asked =
-      cluster ? scenario_of(arguments, cluster->cluster) : scenario_of(arguments);
+  std::optional<Imported> file = plan_file_of(arguments, "--compare-with");
+  ScenarioBase base;
+  if (file) base = base_of(*file, *arguments.integer("--gpus"));
+  base.stack.clear();  // the question's own: it may be another software
+  if (cluster) base.cluster = cluster->cluster;
+  ScenarioAnswer asked = scenario_of(arguments, base);
   const Restrictions restrictions = restrictions_of(arguments);
   refuse_impossible(asked.scenario, restrictions);
   if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
-  if (!launcher) return predict_only(arguments, asked, restrictions);
+  if (!launcher) return predict_only(arguments, asked, restrictions, file);
   refuse_foreign_device(asked.scenario);
   if (request.dry_run) return show_trials(asked, restrictions, request, *launcher);
-  return measure_too(arguments, asked, restrictions, request, *launcher, host);
+  return measure_too(arguments, asked, restrictions, request, *launcher, host, file);
 }
 
 }  // namespace
@@ -195,10 +206,16 @@ Command train_command() {
                    {"train --model gpt3-tiny --gpus 4 --device cpu",
                     "Measure plans of four ranks on this machine"},
                    {"train --model 175b --gpus 1024 --tp 4,8 --no-sp --recompute none,full",
-                    "Only such plans"}},
+                    "Only such plans"},
+                   {"train --model 175b --gpus 1024 --compare-with train.sh",
+                    "How much faster than a script of Megatron-LM"}},
       .options = scenario_options(),
       .run = run_train};
   for (Option& option : restriction_options()) command.options.push_back(std::move(option));
+  command.options.push_back(plan_file_option(
+      "--compare-with",
+      "Show the plan of a Megatron-LM script, DeepSpeed JSON, NeMo 1.x YAML or torchtitan TOML "
+      "beside the best; its sequence, batch and precision are taken where none is given"));
   for (Option& option : measure_options()) command.options.push_back(std::move(option));
   command.options.push_back(json_option());
   command.options.push_back(database_option());

@@ -182,6 +182,8 @@ TrainAnswer read_train_answer(const Json& json) {
   answer.days = reader.number("days_to_train", {}, 0.0);
   answer.grid = read_grid(reader);
   answer.measurement = read_measurement(reader);
+  answer.compared = read_optional_record(reader, "compared");
+  if (answer.compared) answer.compared_file = reader.object("compared").text("file", "the file");
   answer.reasons = read_texts(reader, "reasons");
   answer.remedies = read_texts(reader, "remedies");
   answer.assumptions = read_texts(reader, "assumptions");

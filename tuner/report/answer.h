@@ -90,6 +90,8 @@ struct TrainAnswer {
   std::optional<GridRecord> grid;
   std::vector<std::string> reasons, remedies, assumptions;
   std::optional<MeasurementRecord> measurement;
+  std::optional<PlanRecord> compared;  // the plan of a file
+  std::string compared_file;
 
   int64_t measured() const;  // how many plans were
 };

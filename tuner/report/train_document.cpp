@@ -269,6 +269,7 @@ Document document_of(const TrainAnswer& answer) {
     document.add(runners_up_section(answer));
     if (answer.measurement) document.add(measurement_section(*answer.measurement));
     document.add(baseline_section(answer));
+    document.add(comparison_section(answer));
     if (const Outcome* outcome = answer.best->outcome()) {
       document.add(step_section(*outcome));
       document.add(memory_section(*outcome, 4));
