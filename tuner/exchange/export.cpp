@@ -189,6 +189,7 @@ Exported export_answer(const json& answer, const ExportRequest& request) {
         "lists them");
   const bool serves = schema == "autotune.infer/1";
   const ExportTarget& target = find_target(request.target, serves);
+  best_of(answer);
   const ClusterSpec cluster =
       cluster_from_json(answer.value("cluster", json::object()), "the cluster of the run");
   Losses losses;
