@@ -149,9 +149,9 @@ TEST(Layering, VendorHeadersStayInTheirPlace) {
       {R"((oneapi/dnnl/)?dnnl.*)", ".*", 1},
       {R"(sentencepiece.*)", R"(engine/data/sentencepiece/.*)", 1},
       {R"(sqlite3.*)", "tuner/store/.*", 1},
+      {R"(toml\+\+/.*)", R"(tuner/(cli/settings_file|exchange/toml)\.cpp)", 2},
       {R"(CLI/.*)", R"(tuner/cli/parser\.cpp)", 1},
       {R"(yaml-cpp/.*)", R"(tuner/exchange/yaml\.cpp)", 1},
-      {R"(toml\+\+/.*)", R"(tuner/exchange/toml\.cpp)", 1},
       {R"(nlohmann/json\.hpp)", R"(.*\.cpp)", 100},
   };
   for (const VendorRule& rule : rules) {
