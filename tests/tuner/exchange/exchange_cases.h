@@ -1,6 +1,7 @@
-// Answers and plans of tests: what a stored run holds, and legal plans drawn at random.
+// Answers and plans of tests: what a stored run holds, and legal plans drawn at random. To be
+// included after nlohmann/json.hpp.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <random>
 #include <string>
 #include <vector>

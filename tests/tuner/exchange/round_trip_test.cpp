@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/tuner/exchange/exchange_cases.h"
 #include "tests/tuner/exchange/megatron_rules.h"
 #include "tuner/exchange/import.h"
