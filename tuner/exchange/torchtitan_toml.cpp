@@ -171,7 +171,9 @@ class TitanReader {
         parallel.choice("fsdp_reshard_after_forward", {"default", "always", "never"}, 0);
     // By default weights are gathered anew for the backward pass, but not in a pipeline.
     const bool anew = reshard == 1 || (reshard == 0 && plan.pp == 1);
-    plan.zero = shard == 1 ? 0 : anew ? 3 : 2;
+    // The weights are sharded over the context ranks, too, so that there is always a shard then.
+    const bool sharded = shard != 1 || plan.cp > 1;
+    plan.zero = !sharded ? 0 : anew ? 3 : 2;
     if (replicate > 1 && shard != 1)
       out_.remarks.push_back(fmt::format(
           "sharding within groups that replicate {} times is predicted as sharding over all ranks",
