@@ -6,7 +6,7 @@
 #include "engine/base/errors.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cli/scenario_options.h"
+#include "tuner/cli/plan_file.h"
 #include "tuner/search/explain.h"
 #include "tuner/search/recommendation.h"
 #include "tuner/space/rules.h"
@@ -16,16 +16,18 @@ namespace {
 
 constexpr int kNearestPlans = 3;
 
-FrameworkOptions framework_options_of(const Arguments& arguments) {
-  return {arguments.flag("--distribute-saved-activations"), arguments.flag("--tp-comm-overlap"),
-          arguments.flag("--offload-activations")};
+// What the file uses, and what is given beside it.
+FrameworkOptions framework_options_of(const Arguments& arguments, const FrameworkOptions& file) {
+  return {file.distribute_saved_activations || arguments.flag("--distribute-saved-activations"),
+          file.tensor_overlap || arguments.flag("--tp-comm-overlap"),
+          file.offload_activations || arguments.flag("--offload-activations")};
 }
 
 int run_check(const Arguments& arguments) {
-  const Scenario scenario = scenario_of(arguments).scenario;
-  const engine::ParallelPlan plan = plan_of(arguments, scenario);
-  const CheckAnswer answer =
-      check_plan(scenario, plan, framework_options_of(arguments), kNearestPlans);
+  const PlanQuestion question = plan_question_of(arguments);
+  const Scenario& scenario = question.asked.scenario;
+  const CheckAnswer answer = check_plan(
+      scenario, question.plan, framework_options_of(arguments, question.options), kNearestPlans);
   print_answer(check_to_json(scenario, answer), arguments);
   return static_cast<int>(answer.checked.predicted.violations.empty()
                               ? engine::ExitCode::found
@@ -49,10 +51,10 @@ Command check_train_command() {
       .examples =
           {{"check train --model llama-3.1-405b --gpus 128 --gpu h100-80gb --tp 8 --pp 8 --vpp 2",
             "Layers that do not divide"},
-           {"check train --model 175b --gpus 64 --tp 8 --pp 8 --gbs 64", "Does it fit?"}},
-      .options = scenario_options(),
+           {"check train --model 175b --gpus 64 --tp 8 --pp 8 --gbs 64", "Does it fit?"},
+           {"check train --from train.sh --gpu h100-80gb", "A script of Megatron-LM"}},
+      .options = plan_question_options(),
       .run = run_check};
-  for (Option& option : plan_options()) command.options.push_back(std::move(option));
   command.options.push_back(
       flag("--distribute-saved-activations", "The plan uses Megatron's option of this name"));
   command.options.push_back(

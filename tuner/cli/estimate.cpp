@@ -4,16 +4,16 @@
 #include "engine/base/errors.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cli/scenario_options.h"
+#include "tuner/cli/plan_file.h"
 #include "tuner/search/recommendation.h"
 
 namespace tuner {
 namespace {
 
 int run_estimate(const Arguments& arguments) {
-  const ScenarioAnswer asked = scenario_of(arguments);
-  const PlanAnswer answer = predict_plan(asked.scenario, plan_of(arguments, asked.scenario));
-  print_answer(estimate_to_json(asked.scenario, answer), arguments);
+  const PlanQuestion question = plan_question_of(arguments);
+  const PlanAnswer answer = predict_plan(question.asked.scenario, question.plan);
+  print_answer(estimate_to_json(question.asked.scenario, answer), arguments);
   return static_cast<int>(answer.predicted.fits ? engine::ExitCode::found
                                                 : engine::ExitCode::nothing_fits);
 }
@@ -33,11 +33,10 @@ Command estimate_train_command() {
                    {"estimate train --model llama-2-7b --gpus 8 --gpu h100-80gb --zero 3 --stack "
                     "pytorch-fsdp",
                     "Fully sharded"},
-                   {"estimate train --model 22b --gpus 8 --tp 8 --mbs 4 --gbs 4 --json",
-                    "As JSON"}},
-      .options = scenario_options(),
+                   {"estimate train --model 22b --gpus 8 --tp 8 --mbs 4 --gbs 4 --json", "As JSON"},
+                   {"estimate train --from train.sh --gpu h100-80gb", "A script of Megatron-LM"}},
+      .options = plan_question_options(),
       .run = run_estimate};
-  for (Option& option : plan_options()) command.options.push_back(std::move(option));
   command.options.push_back(json_option());
   return command;
 }

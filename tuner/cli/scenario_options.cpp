@@ -111,13 +111,15 @@ int64_t batch_for(int64_t seq) {
   return std::max<int64_t>(1, int64_t{1} << std::max(0L, std::lround(std::log2(sequences))));
 }
 
-void set_workload(const Arguments& arguments, ScenarioAnswer& answer) {
+void set_workload(const Arguments& arguments, const ScenarioBase& base, ScenarioAnswer& answer) {
   Scenario& s = answer.scenario;
   engine::Workload& work = s.workload;
   auto taken = [&](std::string text) { answer.defaults.push_back(std::move(text)); };
 
   if (const auto seq = arguments.integer("--seq")) {
     work.seq = *seq;
+  } else if (base.seq > 0) {
+    work.seq = base.seq;
   } else {
     work.seq = s.model.default_seq > 0 ? s.model.default_seq
                : s.model.positions > 0 ? std::min(kDefaultSeq, s.model.positions)
@@ -128,6 +130,8 @@ void set_workload(const Arguments& arguments, ScenarioAnswer& answer) {
   }
   if (const auto gbs = arguments.integer("--gbs")) {
     work.gbs = *gbs;
+  } else if (base.gbs > 0) {
+    work.gbs = base.gbs;
   } else {
     work.gbs = s.model.default_gbs > 0 ? s.model.default_gbs : batch_for(work.seq);
     taken(fmt::format("global batch {} ({})", work.gbs,
@@ -137,13 +141,16 @@ void set_workload(const Arguments& arguments, ScenarioAnswer& answer) {
   if (!arguments.has("--tokens")) taken("300 B tokens");
 
   const std::string precision = arguments.text("--precision").value_or("auto");
-  work.precision = precision == "auto" ? default_precision(s)
-                                       : enum_of<Precision>(precision, engine::kPrecisionNames);
-  if (precision == "auto") taken(fmt::format("precision {}", name_of(work.precision)));
+  const bool says_precision = precision != "auto";
+  work.precision = says_precision ? enum_of<Precision>(precision, engine::kPrecisionNames)
+                                  : base.precision.value_or(default_precision(s));
+  if (!says_precision && !base.precision)
+    taken(fmt::format("precision {}", name_of(work.precision)));
   const std::string attention = arguments.text("--attention").value_or("auto");
-  work.attention = attention == "auto" ? s.stack.default_attention()
-                                       : enum_of<AttentionKind>(attention, kAttentionNames);
-  if (attention == "auto")
+  const bool says_attention = attention != "auto";
+  work.attention = says_attention ? enum_of<AttentionKind>(attention, kAttentionNames)
+                                  : base.attention.value_or(s.stack.default_attention());
+  if (!says_attention && !base.attention)
     taken(fmt::format("{} attention (the stack's)", name_of(work.attention)));
 }
 
@@ -241,13 +248,13 @@ std::vector<Option> scenario_options() {
 std::vector<Option> restriction_options() { return options_of_plan(true); }
 std::vector<Option> plan_options() { return options_of_plan(false); }
 
-ScenarioAnswer scenario_of(const Arguments& arguments, const std::optional<ClusterSpec>& cluster) {
-  return scenario_of(arguments, arguments.text("--model").value(),
-                     arguments.integer("--gpus").value(), cluster);
+ScenarioAnswer scenario_of(const Arguments& arguments, const ScenarioBase& base) {
+  return scenario_of(arguments, arguments.text("--model").value_or(""),
+                     arguments.integer("--gpus").value_or(base.gpus), base);
 }
 
 ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model, int64_t gpus,
-                           const std::optional<ClusterSpec>& cluster) {
+                           const ScenarioBase& base) {
   ScenarioAnswer answer;
   Scenario& s = answer.scenario;
   std::vector<std::string> problems;
@@ -259,18 +266,21 @@ ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model,
     }
   };
   const std::string gpu = arguments.text("--gpu").value_or("a100-80gb");
-  attempt([&] { s.model = find_model(model); });
-  const bool given = cluster && !arguments.has("--gpu");
+  attempt([&] { s.model = model.empty() && base.model ? *base.model : find_model(model); });
+  const bool given = base.cluster && !arguments.has("--gpu");
   attempt([&] {
-    s.cluster =
-        given ? *cluster
-              : find_cluster(gpu, static_cast<int>(gpus),
-                             static_cast<int>(arguments.integer("--gpus-per-node").value_or(0)));
+    s.cluster = given ? *base.cluster
+                      : find_cluster(
+                            gpu, static_cast<int>(gpus),
+                            static_cast<int>(
+                                arguments.integer("--gpus-per-node").value_or(base.gpus_per_node)));
   });
   attempt([&] {
     // Trials of this machine are the engine's.
-    s.stack = find_stack(
-        arguments.text("--stack").value_or(given ? "autotune" : default_stack(s.cluster.device)));
+    const std::string usual = given                ? "autotune"
+                              : base.stack.empty() ? default_stack(s.cluster.device)
+                                                   : base.stack;
+    s.stack = find_stack(arguments.text("--stack").value_or(usual));
   });
   if (!problems.empty()) throw engine::InputError(problems);
 
@@ -279,7 +289,7 @@ ScenarioAnswer scenario_of(const Arguments& arguments, const std::string& model,
   else if (!arguments.has("--gpu"))
     answer.defaults.push_back(fmt::format("GPU {}", gpu));
   if (!arguments.has("--stack")) answer.defaults.push_back(fmt::format("stack {}", s.stack.name));
-  set_workload(arguments, answer);
+  set_workload(arguments, base, answer);
   s.rates = RatesTable::load().resolve(s.cluster, s.stack, s.workload.precision);
   return answer;
 }
@@ -316,22 +326,24 @@ Restrictions restrictions_of(const Arguments& arguments) {
   return r;
 }
 
-ParallelPlan plan_of(const Arguments& arguments, const Scenario& scenario) {
-  auto degree = [&](const char* name, int64_t fallback = 1) {
+ParallelPlan plan_of(const Arguments& arguments, const Scenario& scenario,
+                     const std::optional<ParallelPlan>& base) {
+  auto degree = [&](const char* name, int64_t fallback) {
     return static_cast<int>(arguments.integer(name).value_or(fallback));
   };
-  ParallelPlan plan;
-  plan.tp = degree("--tp");
-  plan.pp = degree("--pp");
-  plan.vpp = degree("--vpp");
-  plan.cp = degree("--cp");
-  plan.zero = degree("--zero", least_zero(scenario.stack, plan.pp));
-  plan.mbs = arguments.integer("--mbs").value_or(1);
+  ParallelPlan plan = base.value_or(ParallelPlan{});
+  plan.tp = degree("--tp", plan.tp);
+  plan.pp = degree("--pp", plan.pp);
+  plan.vpp = degree("--vpp", plan.vpp);
+  plan.cp = degree("--cp", plan.cp);
+  plan.zero = degree("--zero", base ? plan.zero : least_zero(scenario.stack, plan.pp));
+  plan.mbs = arguments.integer("--mbs").value_or(plan.mbs);
   plan.gbs = scenario.workload.gbs;
-  plan.sp = arguments.toggle("--sp").value_or(false);
+  plan.sp = arguments.toggle("--sp").value_or(plan.sp);
   if (const auto text = arguments.text("--recompute"))
     plan.recompute = engine::parse_recompute(*text);
-  plan.layers_per_stage = converted<int>(arguments.integers("--layers-per-stage"));
+  if (arguments.has("--layers-per-stage") || arguments.has("--pp"))
+    plan.layers_per_stage = converted<int>(arguments.integers("--layers-per-stage"));
   const int64_t model_parallel = int64_t{plan.tp} * plan.pp * plan.cp;
   plan.dp = degree("--dp", std::max<int64_t>(1, scenario.cluster.gpus / model_parallel));
   const bool sp = plan.sp;

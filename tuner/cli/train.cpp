@@ -15,6 +15,7 @@
 #include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/host_cluster.h"
 #include "tuner/cli/measure_options.h"
+#include "tuner/cli/plan_file.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/scenario_options.h"
 #include "tuner/cli/stop_signals.h"
@@ -40,11 +41,17 @@ void add_defaults(Recommendation& r, const std::vector<std::string>& defaults) {
                          fmt::format("taken by default: {}", fmt::join(defaults, ", ")));
 }
 
+nlohmann::json answer_of(const Recommendation& r, const std::optional<Imported>& file) {
+  nlohmann::json answer = recommendation_to_json(r);
+  if (file) add_comparison(answer, r, *file);
+  return answer;
+}
+
 int predict_only(const Arguments& arguments, const ScenarioAnswer& asked,
-                 const Restrictions& restrictions) {
+                 const Restrictions& restrictions, const std::optional<Imported>& file) {
   Recommendation r = recommend(asked.scenario, restrictions);
   add_defaults(r, asked.defaults);
-  const nlohmann::json answer = recommendation_to_json(r);
+  const nlohmann::json answer = answer_of(r, file);
   print_answer(answer, arguments);
   store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "train", title_of(r),
                r.best ? "found" : "nothing fits");
@@ -110,7 +117,7 @@ int show_ranks(const Slice& slice, const Launcher& launcher) {
 // Predicts, and runs single ranks of the best plan.
 int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
                 const Restrictions& restrictions, const MeasureRequest& request,
-                const Launcher& launcher, const Host& host) {
+                const Launcher& launcher, const Host& host, const std::optional<Imported>& file) {
   Recommendation r = recommend(asked.scenario, restrictions);
   add_defaults(r, asked.defaults);
   std::optional<Slice> slice;
@@ -145,7 +152,7 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
     ending = {ExitCode::partial, "found"};
   }
   if (!r.best) ending = {ExitCode::nothing_fits, "nothing fits"};
-  const nlohmann::json answer = recommendation_to_json(r);
+  const nlohmann::json answer = answer_of(r, file);
   print_answer(answer, arguments);
   store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
   if (slice)
@@ -166,7 +173,7 @@ std::string progress_text(const MeasureProgress& p) {
 
 int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
                 const Restrictions& restrictions, const MeasureRequest& request,
-                const Launcher& launcher, const Host& host) {
+                const Launcher& launcher, const Host& host, const std::optional<Imported>& file) {
   Store store(store_path(arguments));
   const int64_t run = store.add_run(
       unfinished_run(arguments, asked.scenario.model, asked.scenario.cluster, "train"));
@@ -186,7 +193,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
     });
   }
   add_defaults(r, asked.defaults);
-  const nlohmann::json answer = recommendation_to_json(r);
+  const nlohmann::json answer = answer_of(r, file);
   const Ending ending = ending_of(r, signals.seen());
   print_answer(answer, arguments);
   store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
@@ -296,16 +303,21 @@ int run_train(const Arguments& arguments) {
   const Host host = this_host();
   std::optional<HostCluster> cluster;
   if (request.this_host) cluster = cluster_here(arguments, request, launcher, host);
-  ScenarioAnswer asked =
-      cluster ? scenario_of(arguments, cluster->cluster) : scenario_of(arguments);
+  const std::optional<Imported> file = plan_file_of(arguments, "--compare-with");
+  ScenarioBase base;
+  if (file) base = base_of(*file, *arguments.integer("--gpus"));
+  base.stack.clear();  // the question's own: it may be another software
+  if (cluster) base.cluster = cluster->cluster;
+  ScenarioAnswer asked = scenario_of(arguments, base);
   const Restrictions restrictions = restrictions_of(arguments);
   refuse_impossible(asked.scenario, restrictions);
-  if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
-  if (!launcher) return predict_only(arguments, asked, restrictions);
+  if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "
+");
+  if (!launcher) return predict_only(arguments, asked, restrictions, file);
   if (!runs_whole_plans(asked.scenario, request))
-    return confirm_too(arguments, asked, restrictions, request, *launcher, host);
+    return confirm_too(arguments, asked, restrictions, request, *launcher, host, file);
   if (request.dry_run) return show_trials(asked, restrictions, request, *launcher);
-  return measure_too(arguments, asked, restrictions, request, *launcher, host);
+  return measure_too(arguments, asked, restrictions, request, *launcher, host, file);
 }
 
 }  // namespace
@@ -330,10 +342,16 @@ Command train_command() {
                    {"train --model gpt3-tiny --gpus 4 --device cpu",
                     "Measure plans of four ranks on this machine"},
                    {"train --model 175b --gpus 1024 --tp 4,8 --no-sp --recompute none,full",
-                    "Only such plans"}},
+                    "Only such plans"},
+                   {"train --model 175b --gpus 1024 --compare-with train.sh",
+                    "How much faster than a script of Megatron-LM"}},
       .options = scenario_options(),
       .run = run_train};
   for (Option& option : restriction_options()) command.options.push_back(std::move(option));
+  command.options.push_back(plan_file_option(
+      "--compare-with",
+      "Show the plan of a Megatron-LM script, DeepSpeed JSON, NeMo 1.x YAML or torchtitan TOML "
+      "beside the best; its sequence, batch and precision are taken where none is given"));
   for (Option& option : measure_options()) command.options.push_back(std::move(option));
   command.options.push_back(json_option());
   command.options.push_back(database_option());

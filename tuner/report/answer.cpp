@@ -184,6 +184,8 @@ TrainAnswer read_train_answer(const Json& json) {
   answer.measurement = read_measurement(reader);
   if (reader.has("confirmation"))
     answer.confirmation = read_confirmation(reader.object("confirmation"));
+  answer.compared = read_optional_record(reader, "compared");
+  if (answer.compared) answer.compared_file = reader.object("compared").text("file", "the file");
   answer.reasons = read_texts(reader, "reasons");
   answer.remedies = read_texts(reader, "remedies");
   answer.assumptions = read_texts(reader, "assumptions");

@@ -114,6 +114,8 @@ struct TrainAnswer {
   std::vector<std::string> reasons, remedies, assumptions;
   std::optional<MeasurementRecord> measurement;
   std::optional<ConfirmationRecord> confirmation;
+  std::optional<PlanRecord> compared;  // the plan of a file
+  std::string compared_file;
 
   int64_t measured() const;  // how many plans were
 };

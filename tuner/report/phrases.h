@@ -41,6 +41,8 @@ Section step_section(const engine::Outcome& outcome);
 // Predicted beside measured step times.
 Section measurement_section(const MeasurementRecord& measurement);
 Section confirmation_section(const ConfirmationRecord& confirmation);
+// The plan of a file beside the best one; nothing where no file was given.
+Section comparison_section(const TrainAnswer& answer);
 // Memory by use of the stages, of at most `most_stages`: the first, second, middle, last and
 // fullest.
 Section memory_section(const engine::Outcome& outcome, size_t most_stages);

@@ -270,6 +270,7 @@ Document document_of(const TrainAnswer& answer) {
     if (answer.measurement) document.add(measurement_section(*answer.measurement));
     if (answer.confirmation) document.add(confirmation_section(*answer.confirmation));
     document.add(baseline_section(answer));
+    document.add(comparison_section(answer));
     if (const Outcome* outcome = answer.best->outcome()) {
       document.add(step_section(*outcome));
       document.add(memory_section(*outcome, 4));

@@ -1,0 +1,210 @@
+// Reading a stored answer, and handing its best plan to a format.
+#include "tuner/exchange/export.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "engine/base/errors.h"
+#include "engine/base/json_reader.h"
+#include "engine/base/units.h"
+#include "engine/plan/outcome.h"
+#include "tuner/exchange/assemble.h"
+#include "tuner/model/cluster_spec.h"
+#include "tuner/model/serve_stack.h"
+#include "tuner/model/stack.h"
+
+namespace tuner {
+
+using engine::InputError;
+using nlohmann::json;
+
+namespace {
+
+constexpr ExportTarget kTargets[] = {
+    {"megatron-lm", "Megatron-LM of August 2026 (core 0.16 and later)", megatron_lm_draft},
+    {"megatron-bridge", "Megatron-Bridge of August 2026", megatron_bridge_draft},
+    {"deepspeed", "DeepSpeed 0.19 with Megatron-DeepSpeed of 2024", deepspeed_draft},
+    {"nemo2", "NeMo 2.x (of September 2025)", nemo2_draft},
+    {"nemo1", "NeMo 1.x (NeMo-Framework-Launcher, frozen in April 2025)", nemo1_draft},
+    {"torchtitan", "torchtitan of August 2026", torchtitan_draft},
+    {"torchtitan-toml", "torchtitan up to 0.2.2", torchtitan_toml_draft},
+    {"accelerate", "Accelerate 1.15", accelerate_draft},
+    {"nanotron", "nanotron of April 2026", nanotron_draft},
+    {"job", "autotune-worker of this release", job_draft},
+    {"vllm", "vLLM 0.20", nullptr, vllm_draft},
+    {"sglang", "SGLang 0.5", nullptr, sglang_draft},
+    {"trtllm", "TensorRT-LLM 1.3", nullptr, trtllm_draft},
+};
+
+const ExportTarget& find_target(const std::string& name, bool serves) {
+  std::vector<std::string> all, fitting;
+  const ExportTarget* found = nullptr;
+  for (const ExportTarget& target : kTargets) {
+    all.emplace_back(target.name);
+    if ((target.serve != nullptr) == serves) fitting.emplace_back(target.name);
+    if (target.name == name) found = &target;
+  }
+  if (found == nullptr)
+    throw InputError(engine::unknown_name("target", name, all,
+                                          fmt::format("there are {}", fmt::join(all, ", "))));
+  if ((found->serve != nullptr) != serves)
+    throw InputError(fmt::format("{} {}, but this is a run of `autotune {}`; export it to {}", name,
+                                 serves ? "trains" : "serves", serves ? "infer" : "train",
+                                 fmt::join(fitting, ", ")));
+  return *found;
+}
+
+// Equal shares of the GPUs for every node, as large as the nodes allow.
+Placement placement_of(const ClusterSpec& cluster) {
+  Placement placement;
+  placement.gpus_per_node = cluster.gpus <= cluster.gpus_per_node()
+                                ? cluster.gpus
+                                : std::gcd(cluster.gpus, cluster.gpus_per_node());
+  placement.nodes = cluster.gpus / placement.gpus_per_node;
+  placement.architecture = cluster.device.architecture;
+  return placement;
+}
+
+std::string model_text(const engine::ModelSpec& model, const ClusterSpec& cluster) {
+  return fmt::format("{} on {} × {}", model.name, engine::format_grouped(cluster.gpus),
+                     cluster.device.title);
+}
+
+std::string interval_text(double value, const engine::Interval& interval) {
+  std::string text = engine::format_seconds(value);
+  if (interval.high > interval.low)
+    text += fmt::format(" ({} to {})", engine::format_seconds(interval.low),
+                        engine::format_seconds(interval.high));
+  return text;
+}
+
+std::string outcome_text(const engine::Outcome& outcome) {
+  return fmt::format("{}: step {}, {:.1f} % MFU, memory {} of {} at the fullest stage",
+                     outcome.measured ? "measured" : "predicted (90 % interval)",
+                     interval_text(outcome.step_seconds, outcome.interval_seconds),
+                     100 * outcome.mfu, engine::format_bytes(outcome.memory.peak_bytes),
+                     engine::format_bytes(outcome.memory.capacity_bytes));
+}
+
+const json& best_of(const json& answer) {
+  if (!answer.contains("best") || !answer["best"].is_object() || !answer["best"].contains("plan"))
+    throw InputError("this run found no plan that fits, so there is nothing to export");
+  return answer["best"];
+}
+
+engine::ModelSpec model_of(const json& answer) {
+  json model = answer.value("model", json::object());
+  model.erase("parameters");  // of the answer, not of the shape
+  return engine::model_spec_from_json(model, "the model of the run");
+}
+
+struct Described {
+  Draft draft;
+  std::vector<std::string> header;
+};
+
+Described train_draft(const json& answer, const ExportTarget& target, const ClusterSpec& cluster,
+                      Losses& losses) {
+  const json& best = best_of(answer);
+  TrainingConfig config;
+  config.model = model_of(answer);
+  config.plan = engine::plan_from_json(best["plan"], "the plan of the run");
+  config.workload = engine::workload_from_json(answer.value("workload", json::object()),
+                                               "the workload of the run");
+  const std::string stack = answer.value("stack", json::object()).value("name", "");
+  const std::vector<std::string> known = stack_names();
+  if (std::find(known.begin(), known.end(), stack) != known.end())
+    config.overlaps_tensor = find_stack(stack).overlaps_tensor_sharded;
+  const bool measured = best.contains("measured") && best["measured"].is_object();
+  const engine::Outcome outcome = engine::outcome_from_json(
+      best[measured ? "measured" : "predicted"], "the outcome of the run");
+  const engine::Workload& work = config.workload;
+  Described result;
+  result.header = {
+      fmt::format("{}, seq {}, gbs {}, {}, {} attention", model_text(config.model, cluster),
+                  work.seq, work.gbs, name_of(work.precision), name_of(work.attention)),
+      "plan: " + engine::describe(config.plan),
+      outcome_text(outcome) + (stack.empty() ? "" : ", for the stack " + stack)};
+  result.draft = target.train(config, placement_of(cluster), losses);
+  return result;
+}
+
+ServeConfig serve_config(const json& answer) {
+  const json& best = best_of(answer);
+  ServeConfig config;
+  config.model = model_of(answer);
+  config.plan = serve_plan_from_json(best["plan"], "the plan of the run");
+  const json work = answer.value("workload", json::object());
+  config.longest = work.value("input", int64_t{512}) + work.value("output", int64_t{128});
+  const json memory = best.value("predicted", json::object()).value("memory", json::object());
+  config.weight_bytes = memory.value("weight_bytes", 0.0);
+  config.other_bytes = memory.value("activation_bytes", 0.0) + memory.value("runtime_bytes", 0.0);
+  config.capacity_bytes = memory.value("capacity_bytes", 1.0);
+  // The run's stack says what share of the memory the cache may take.
+  const std::string stack = answer.value("stack", json::object()).value("name", "");
+  const std::vector<std::string> known = serve_stack_names();
+  const bool is_known = std::find(known.begin(), known.end(), stack) != known.end();
+  const ServeStack serving = find_serve_stack(is_known ? stack : "vllm");
+  const double free = config.capacity_bytes - config.weight_bytes - config.other_bytes;
+  config.pool_bytes = serving.share_of_free ? serving.memory_share * free
+                                            : serving.memory_share * config.capacity_bytes -
+                                                  config.weight_bytes - config.other_bytes;
+  config.pool_bytes = std::max(config.pool_bytes, memory.value("kv_bytes", 0.0));
+  return config;
+}
+
+Described serve_draft(const json& answer, const ExportTarget& target, const ClusterSpec& cluster,
+                      Losses& losses) {
+  const ServeConfig config = serve_config(answer);
+  const json predicted = best_of(answer).value("predicted", json::object());
+  Described result;
+  result.header = {fmt::format("{}, sequences of {} tokens at most",
+                               model_text(config.model, cluster), config.longest),
+                   "plan: " + describe(config.plan),
+                   fmt::format("predicted: latency {}, first token {}, {:.4g} tokens/s",
+                               engine::format_seconds(predicted.value("latency_seconds", 0.0)),
+                               engine::format_seconds(predicted.value("ttft_seconds", 0.0)),
+                               predicted.value("tokens_per_second", 0.0))};
+  result.draft = target.serve(config, placement_of(cluster), losses);
+  return result;
+}
+
+}  // namespace
+
+std::span<const ExportTarget> export_targets() { return kTargets; }
+
+bool Exported::runs() const {
+  return std::all_of(losses.begin(), losses.end(), [](const Loss& loss) { return loss.runs; });
+}
+
+Exported export_answer(const json& answer, const ExportRequest& request) {
+  const std::string schema = answer.is_object() ? answer.value("schema", "") : "";
+  if (schema != "autotune.train/1" && schema != "autotune.infer/1")
+    throw InputError(
+        "only runs of `autotune train` and `autotune infer` have a plan to export; `autotune runs` "
+        "lists them");
+  const bool serves = schema == "autotune.infer/1";
+  const ExportTarget& target = find_target(request.target, serves);
+  best_of(answer);
+  const ClusterSpec cluster =
+      cluster_from_json(answer.value("cluster", json::object()), "the cluster of the run");
+  Losses losses;
+  Described described = serves ? serve_draft(answer, target, cluster, losses)
+                               : train_draft(answer, target, cluster, losses);
+  std::vector<std::string> header = request.provenance;
+  header.push_back(fmt::format("for {}", target.version));
+  header.insert(header.end(), described.header.begin(), described.header.end());
+  for (const std::string& note : described.draft.notes) header.push_back(note);
+  for (const Loss& loss : losses.list())
+    header.push_back((loss.runs ? "not expressible: " : "does not run: ") + loss.text);
+  Exported exported =
+      assemble(described.draft, header, placement_of(cluster), request.slurm, target.name);
+  exported.losses = losses.list();
+  return exported;
+}
+
+}  // namespace tuner
