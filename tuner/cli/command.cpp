@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/errors.h"
+#include "tuner/store/store.h"
 
 namespace tuner {
 
@@ -63,6 +64,31 @@ const std::vector<Option>& common_options() {
        .choices = {"auto", "always", "never"}},
       {.name = "--help", .help = "Show the whole help, or with -h a short one", .letter = 'h'}};
   return kOptions;
+}
+
+namespace {
+
+// The runs in the usual place; none when they cannot be read.
+std::vector<std::string> stored_runs() {
+  std::vector<std::string> ids;
+  try {
+    for (const RunSummary& run : Store(default_store_path(), Access::read).runs())
+      ids.push_back(std::to_string(run.id));
+  } catch (const engine::Error&) {
+    ids.clear();
+  }
+  return ids;
+}
+
+}  // namespace
+
+Option run_argument(ValueKind kind, std::string help, bool required) {
+  return {.name = "ID",
+          .kind = kind,
+          .help = std::move(help),
+          .low = 1,
+          .required = required,
+          .suggest = stored_runs};
 }
 
 Option json_option() { return {.name = "--json", .help = "Write the answer as JSON"}; }

@@ -39,6 +39,8 @@ struct Option {
   char letter = 0;  // 'y' for -y
   // Further check of each text: returns what is wrong with it, or an empty string.
   std::string (*check)(const std::string& value) = nullptr;
+  // Names that are legal beside others, for completion.
+  std::vector<std::string> (*suggest)() = nullptr;
 
   bool takes_value() const { return kind != ValueKind::flag && kind != ValueKind::negatable; }
   bool takes_list() const { return kind == ValueKind::integers || kind == ValueKind::texts; }
@@ -99,8 +101,13 @@ struct Command {
 // Options that every command understands: --help, -h, --color.
 const std::vector<Option>& common_options();
 
+// All commands, in the order of the help.
+const std::vector<Command>& all_commands();
+
 // Options that many commands share.
 Option json_option();
 Option database_option();
+// The positional ID of stored runs.
+Option run_argument(ValueKind kind, std::string help, bool required);
 
 }  // namespace tuner
