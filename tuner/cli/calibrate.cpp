@@ -117,12 +117,14 @@ int run_calibrate(const Arguments& arguments) {
   const nlohmann::json fit = fit_to_json(
       account, fmt::format("autotune calibrate{} --from {}", afresh ? " --afresh" : "", from));
   write_file(output, document(account.table.to_json(fit)));
-  print_result(fmt::format("Fitted {} rows; errors with every source weighted alike:\n",
-                           account.in_sample.size()) +
-               errors_line("on the rows of the fit", account.in_sample) +
-               errors_line("on model shapes left out", account.cross.by_shape) +
-               errors_line("on sources left out, stack unknown", account.cross.by_source) +
-               fmt::format("Written to {}\n", output));
+  print_result(
+      fmt::format("Fitted {} rows; errors with every source weighted alike:\n",
+                  account.in_sample.size()) +
+      errors_line("on the rows of the fit", account.in_sample) +
+      errors_line("on model shapes left out", predictions_of(account.cross.by_shape)) +
+      errors_line("on sources left out, stack unknown", predictions_of(account.cross.by_source)) +
+      errors_line("on these after three of their rows", predictions_of(account.cross.calibrated)) +
+      fmt::format("Written to {}\n", output));
   return 0;
 }
 

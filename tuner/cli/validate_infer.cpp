@@ -1,7 +1,6 @@
 // autotune validate infer: serving predictions beside published measurements.
 #include <fmt/format.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
@@ -9,39 +8,11 @@
 #include "engine/base/units.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
-#include "tuner/cli/published_tables.h"
+#include "tuner/cli/validate_text.h"
 #include "tuner/validate/serve_validation.h"
 
 namespace tuner {
 namespace {
-
-std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
-std::string signed_percent(double share) { return fmt::format("{:+.1f}", 100 * share); }
-
-std::vector<std::string> summary_row(const std::string& name, const ErrorSummary& s) {
-  return {std::to_string(s.n),    percent(s.mape),        percent(s.median),
-          signed_percent(s.bias), percent(s.coverage_90), name};
-}
-
-using Summaries = std::map<std::string, ErrorSummary>;
-
-std::string summary_table(const std::string& title, const Summaries& summaries) {
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& [name, summary] : summaries)
-    if (summary.n > 0) rows.push_back(summary_row(name, summary));
-  return format_table({"FIGURES", "MEAN %", "MEDIAN %", "BIAS %", "IN 90 %", title}, rows,
-                      output_width()) +
-         "\n";
-}
-
-template <class Key>
-Summaries summaries_by(const ServeValidation& v, Key key) {
-  std::map<std::string, std::vector<const PredictedServe*>> groups;
-  for (const PredictedServe& row : v.predicted) groups[key(*row.row)].push_back(&row);
-  Summaries summaries;
-  for (const auto& [name, members] : groups) summaries[name] = summarize_serving(members);
-  return summaries;
-}
 
 std::string quantity(const PredictedServe& row, double value) {
   if (row.metric == ServeMetric::fits) return value > 0 ? "fits" : "out of memory";
@@ -60,15 +31,6 @@ std::string row_table(const ServeValidation& v) {
          "\n";
 }
 
-std::string fits_line(const FitSummary& fits) {
-  std::string text = fmt::format("Memory: {} of {} runs that worked are called impossible",
-                                 fits.worked_called_impossible, fits.worked);
-  if (fits.out_of_memory > 0)
-    text += fmt::format("; {} of {} that ran out of memory are caught", fits.out_of_memory_caught,
-                        fits.out_of_memory);
-  return text + ".\n";
-}
-
 std::string ranking_line(const ServeRanking& r) {
   if (r.groups == 0) return {};
   return fmt::format(
@@ -80,31 +42,23 @@ std::string ranking_line(const ServeRanking& r) {
 std::string text_of(const ServeValidation& v, bool every_row) {
   std::string text;
   if (every_row) text += row_table(v);
-  text += summary_table("SOURCE", summaries_by(v, [](const ServeRow& row) { return row.source; }));
-  text += summary_table("GPU", summaries_by(v, [](const ServeRow& row) { return row.gpu; }));
-  text += summary_table("STACK", summaries_by(v, [](const ServeRow& row) {
-                          return row.scenario.stack.release_scope();
-                        }));
+  const auto table = [&](const char* title, auto key) {
+    return summary_table(
+        title, summaries_by(v.predicted, [&](const PredictedServe& row) { return key(*row.row); }));
+  };
+  text += table("SOURCE", [](const ServeRow& row) { return row.source; });
+  text += table("GPU", [](const ServeRow& row) { return row.gpu; });
+  text += table("STACK", [](const ServeRow& row) { return row.scenario.stack.release_scope(); });
   text += summary_table("METRIC, ARRIVAL", summarize_by_kind(v.predicted));
-  text += fits_line(summarize_fits(v.predicted)) + ranking_line(rank_serving(v.predicted));
-  std::map<std::string, int> reasons;
-  for (const SkippedRow& row : v.read.skipped) ++reasons[row.reason];
-  for (const auto& [reason, count] : reasons)
-    text += fmt::format("{} {} not predicted: {}\n", count, count == 1 ? "row" : "rows", reason);
-  return text;
+  return text + fits_line(summarize_fits(v.predicted)) + ranking_line(rank_serving(v.predicted)) +
+         skipped_lines(v.read.skipped);
 }
 
 int run_validate(const Arguments& arguments) {
-  const ServeRows rows = read_serving_runs(
-      published_table(arguments, "tests/data/published_infer.csv"), ServeRatesTable::load());
-  ServeRows chosen = rows;
-  const std::string part = arguments.text("--source").value_or("");
-  std::erase_if(chosen.rows,
-                [&](const ServeRow& row) { return !contains_ignoring_case(row.source, part); });
-  if (!part.empty() && chosen.rows.empty())
-    throw engine::InputError(
-        fmt::format("no row that can be predicted has '{}' in its source", part));
-  const ServeValidation validation = validate_serving(std::move(chosen));
+  ServeRows rows = read_serving_runs(published_table(arguments, "tests/data/published_infer.csv"),
+                                     ServeRatesTable::load());
+  keep_asked_sources(arguments, rows.rows);
+  const ServeValidation validation = validate_serving(std::move(rows));
   if (arguments.flag("--json"))
     print_result(serve_validation_to_json(validation).dump(2) + "\n");
   else
@@ -128,12 +82,7 @@ Command validate_infer_command() {
       .examples = {{"validate infer", "On the program's own table"},
                    {"validate infer runs.csv --json", "On rows of your own"},
                    {"validate infer --source FasterTransformer --rows", "One source, row by row"}},
-      .options = {{.name = "--source",
-                   .kind = ValueKind::text,
-                   .placeholder = "TEXT",
-                   .help = "Only rows whose source contains this"},
-                  {.name = "--rows", .kind = ValueKind::flag, .help = "Print every row"},
-                  json_option()},
+      .options = validate_options(),
       .positionals = {{.name = "FILE",
                        .kind = ValueKind::text,
                        .help = "A CSV table of serving runs"}},

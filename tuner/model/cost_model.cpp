@@ -252,7 +252,7 @@ double CostModel::sharded_layer_extra(const MicroBatchCost& cost, const Parallel
 }
 
 double CostModel::data_cost(const MicroBatchCost& cost, const ParallelPlan& plan,
-                            double stage_parameters, double stage_layers) const {
+                            const Stages& stages) const {
   const int members = plan.dp * plan.cp;
   if (members == 1) return 0;
   const Stack& stack = scenario_->stack;
@@ -260,18 +260,28 @@ double CostModel::data_cost(const MicroBatchCost& cost, const ParallelPlan& plan
   const double gradient = stack.gradient_message(precision);
   const double weight = engine::storage_bytes(precision);
   auto pass = [&](double bytes) {
-    return operators_.data_pass(members, plan.tp, bytes * stage_parameters);
+    return operators_.data_pass(members, plan.tp, bytes * stages.most_parameters);
   };
   const bool every_micro_batch =
       plan.zero >= 3 || (plan.zero == 2 && plan.pp == 1 && stack.reduces_every_micro_batch);
   if (every_micro_batch) {
-    const double layers =
-        static_cast<double>(plan.micro_batches()) * stage_layers * sharded_layer_extra(cost, plan);
+    const double layers = static_cast<double>(plan.micro_batches()) * stages.most_layers *
+                          sharded_layer_extra(cost, plan);
     return layers + (plan.zero == 2 ? pass(weight) : 0);
   }
-  const double exposed =
-      stack.overlaps_gradient_reduction ? 1 - scenario_->rates.gradient_hidden : 1;
-  return exposed * pass(plan.zero == 0 ? 2 * gradient : gradient + weight);
+  // A gradient can travel once its last micro-batch is through, a parameter until its first one
+  // comes: while the rank computes a pass, or the chunks of the micro-batches in flight.
+  const double passes = plan.vpp > 1 ? plan.pp * (plan.vpp - 1.0) / plan.vpp : 1;
+  auto exposed = [&](double transfer, bool overlaps, double pass_seconds) {
+    const double window = passes * pass_seconds;
+    return transfer -
+           (overlaps ? scenario_->rates.gradient_hidden * std::min(transfer, window) : 0);
+  };
+  const double backward = stages.layers * cost.layer.backward + stages.recompute;
+  const double forward = stages.layers * cost.layer.forward;
+  return exposed(pass(plan.zero == 0 ? 2 * gradient : gradient), stack.overlaps_gradient_reduction,
+                 backward) +
+         (plan.zero == 0 ? 0 : exposed(pass(weight), stack.overlaps_parameter_gather, forward));
 }
 
 // What ranks compute takes turns; that they wake each other up does not, since a core that waits
@@ -327,8 +337,7 @@ StepParts CostModel::own_step(const MicroBatchCost& cost, const ParallelPlan& pl
   parts[StepPart::pipeline_communication] = m * messages;
   parts[StepPart::micro_batch_overhead] = m * rates.micro_batch_seconds;
   parts[StepPart::bubble] = (stages.sum - stages.slowest + (plan.pp - 1) * fixed) / plan.vpp;
-  parts[StepPart::data_communication] =
-      data_cost(cost, plan, stages.most_parameters, stages.most_layers);
+  parts[StepPart::data_communication] = data_cost(cost, plan, stages);
   const double shards = plan.zero >= 1 ? static_cast<double>(plan.dp) * plan.cp : 1;
   parts[StepPart::optimizer] = operators_.memory(
       stages.most_parameters * (rates.optimizer_bytes / shards + rates.optimizer_replicated_bytes));
@@ -374,11 +383,18 @@ StepParts CostModel::simulated_step(const MicroBatchCost& cost, const ParallelPl
   return parts;
 }
 
+double CostModel::sigma(const ParallelPlan& plan) const {
+  const Rates& rates = scenario_->rates;
+  const SeenFeatures features =
+      seen_features(scenario_->model, scenario_->workload, scenario_->cluster, plan);
+  return std::hypot(rates.residual_sigma, rates.distance_sigma * rates.seen.distance(features));
+}
+
 void CostModel::fill_outcome(const ParallelPlan& plan, engine::Outcome& outcome) const {
   const engine::Workload& work = scenario_->workload;
   const StepParts parts = simulated_step(micro_batch_cost(plan), plan);
   outcome.step_seconds = parts.total();
-  outcome.interval_seconds = interval_of(outcome.step_seconds, scenario_->rates.residual_sigma);
+  outcome.interval_seconds = interval_of(outcome.step_seconds, sigma(plan));
   outcome.breakdown_seconds.clear();
   for (int part = 0; part < kStepParts; ++part)
     outcome.breakdown_seconds.emplace_back(std::string(name_of(static_cast<StepPart>(part))),

@@ -85,6 +85,10 @@ class CostModel {
   // The same with the bubble of an event simulation of the schedule.
   StepParts simulated_step(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
 
+  // Standard deviation of log(measured / predicted): it grows with the distance of the plan from
+  // the runs of the fit.
+  double sigma(const engine::ParallelPlan& plan) const;
+
   // Everything of an Outcome but the memory: step, 90 % interval, breakdown, rates.
   void fill_outcome(const engine::ParallelPlan& plan, engine::Outcome& outcome) const;
 
@@ -96,7 +100,7 @@ class CostModel {
   Stages stages(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
   double pipeline_cost(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
   double data_cost(const MicroBatchCost& cost, const engine::ParallelPlan& plan,
-                   double stage_parameters, double stage_layers) const;
+                   const Stages& stages) const;
   double sharded_layer_extra(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
   LayerCost layer_cost(const engine::ParallelPlan& plan) const;
   double tensor_pass(const engine::ParallelPlan& plan, double bytes, bool backward) const;

@@ -31,8 +31,9 @@ double computed_area(double m, double n, double wave_share, double places) {
   return best;
 }
 
-// Dates of the oldest and newest software with published runs, and the one the rates stand for.
-constexpr double kOldestYear = 2023.4, kReferenceYear = 2025.0, kNewestYear = 2026.5;
+// Date of the newest software with published runs: what is not dated counts as this, and later
+// releases are not credited with gains nobody has seen.
+constexpr double kNewestYear = 2026.5;
 
 double bytes_of(Precision precision) {
   switch (precision) {
@@ -73,10 +74,13 @@ Operators::Operators(const Scenario& scenario) : scenario_(&scenario) {
   }
   storage_ = engine::storage_bytes(precision);
   product_ = bytes_of(precision);
-  // Releases beyond the measured ones are not credited with gains nobody has seen.
-  const double year = std::clamp(scenario.software_year > 0 ? scenario.software_year : kNewestYear,
-                                 kOldestYear, kNewestYear);
-  software_factor_ = std::exp(-scenario.rates.software_gain_per_year * (year - kReferenceYear));
+  const double year =
+      std::min(scenario.software_year > 0 ? scenario.software_year : kNewestYear, kNewestYear);
+  const Rates& rates = scenario.rates;
+  const double age = std::max(0.0, year - rates.software_launch_year);
+  const double immature = std::exp(-age / rates.software_maturing_years);
+  software_factor_ = std::exp(rates.software_immaturity * immature);
+  flash_factor_ = std::exp(rates.flash_immaturity * immature);
 }
 
 double Operators::gemm(double m, double n, double k, bool low_precision) const {
@@ -101,7 +105,8 @@ double Operators::attention_forward(double mbs, double queries, double width) co
   const double seq = static_cast<double>(work.seq);
   const double square_flops = 4 * mbs * queries * seq * width;
   if (work.attention == engine::AttentionKind::flash)
-    return 0.5 * square_flops / (rates.flash_efficiency * rates.flash_stack_factor * storage_peak_);
+    return 0.5 * square_flops * flash_factor_ /
+           (rates.flash_efficiency * rates.flash_stack_factor * storage_peak_);
   const double misaligned = scenario_->model.head_dim % 8 != 0 ? rates.misaligned_factor : 1;
   const double heads = width / static_cast<double>(scenario_->model.head_dim);
   const double scores = mbs * heads * queries * seq;
@@ -135,7 +140,10 @@ double Operators::tensor_pass(int ranks, const BusBandwidth& table) const {
 double Operators::tensor_start(int ranks) const {
   // Threads of one host meet at once, others in rounds.
   if (scenario_->cluster.device.is_cpu()) return scenario_->rates.tensor_start_seconds;
-  return scenario_->rates.tensor_start_seconds * std::log2(ranks) / 3;
+  const double between = ranks > scenario_->cluster.interconnect.domain_gpus
+                             ? scenario_->rates.tensor_network_start_seconds
+                             : 0;
+  return scenario_->rates.tensor_start_seconds * std::log2(ranks) / 3 + between;
 }
 
 double Operators::tensor_all_reduce(int ranks, double bytes) const {

@@ -49,9 +49,10 @@ class Operators {
   double peak_ = 0;          // of the workload's precision
   double storage_peak_ = 0;  // of its storage format
   double memory_rate_ = 0;
-  double storage_ = 2;  // bytes an element outside the products
-  double product_ = 2;  // bytes an element inside them
-  double software_factor_ = 1;
+  double storage_ = 2;          // bytes an element outside the products
+  double product_ = 2;          // bytes an element inside them
+  double software_factor_ = 1;  // of matrix products, and of fused attention, by date
+  double flash_factor_ = 1;
 };
 
 }  // namespace tuner

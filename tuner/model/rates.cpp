@@ -32,13 +32,16 @@ constexpr Field kFields[] = {
     {"gemm_stack_factor", &Rates::gemm_stack_factor},
     {"gemm_precision_factor", &Rates::gemm_precision_factor},
     {"quantize_passes", &Rates::quantize_passes},
-    {"software_gain_per_year", &Rates::software_gain_per_year},
+    {"software_launch_year", &Rates::software_launch_year},
+    {"software_immaturity", &Rates::software_immaturity},
+    {"software_maturing_years", &Rates::software_maturing_years, kDivisor},
     {"score_efficiency", &Rates::score_efficiency, kDivisor},
     {"score_bytes", &Rates::score_bytes},
     {"misaligned_factor", &Rates::misaligned_factor},
     {"flash_efficiency", &Rates::flash_efficiency, kDivisor},
     {"flash_stack_factor", &Rates::flash_stack_factor, kDivisor},
     {"flash_backward_factor", &Rates::flash_backward_factor},
+    {"flash_immaturity", &Rates::flash_immaturity},
     {"elementwise_sequence_factor", &Rates::elementwise_sequence_factor},
     {"elementwise_tensor_factor", &Rates::elementwise_tensor_factor},
     {"elementwise_backward_factor", &Rates::elementwise_backward_factor},
@@ -48,6 +51,7 @@ constexpr Field kFields[] = {
     {"tensor_backward_hidden", &Rates::tensor_backward_hidden},
     {"tensor_sharded_hidden", &Rates::tensor_sharded_hidden},
     {"tensor_network_efficiency", &Rates::tensor_network_efficiency, kDivisor},
+    {"tensor_network_start_seconds", &Rates::tensor_network_start_seconds},
     {"launch_seconds", &Rates::launch_seconds},
     {"launch_tensor_growth", &Rates::launch_tensor_growth},
     {"launch_backward_factor", &Rates::launch_backward_factor},
@@ -67,17 +71,23 @@ constexpr Field kFields[] = {
     {"optimizer_replicated_bytes", &Rates::optimizer_replicated_bytes},
     {"straggler_growth", &Rates::straggler_growth},
     {"residual_sigma", &Rates::residual_sigma},
+    {"distance_sigma", &Rates::distance_sigma},
     {"residual_correlation", &Rates::residual_correlation, 0, 0.999},
 };
 
 // The scopes of a value, the most specific first. fp16 and bf16 share their numbers.
 std::vector<std::string> scopes(const ClusterSpec& cluster, const Stack& stack,
                                 engine::Precision precision) {
-  const std::string format(precision == engine::Precision::fp16 ? "bf16" : name_of(precision));
   const std::string& architecture = cluster.device.architecture;
-  return {cluster.system, cluster.device.name,
-          stack.rates,    architecture + "/" + format,
-          architecture,   format,
+  const std::string scope = format_scope(cluster, precision);
+  const std::string format = scope.substr(architecture.size());  // with the slash
+  return {cluster.system,
+          cluster.device.name + format,
+          cluster.device.name,
+          stack.rates,
+          scope,
+          architecture,
+          format.substr(1),
           "default"};
 }
 
@@ -103,7 +113,12 @@ RatesTable RatesTable::from_json(const Json& json, const std::string& origin) {
     for (const Field& field : kFields) list.push_back({field.name, field.least, field.most});
     return list;
   }();
-  return {json, origin, "autotune.rates/1", names};
+  RatesTable table{json, origin, "autotune.rates/1", names};
+  const Json fit = json.value("fit", Json::object());
+  if (fit.contains("seen"))
+    for (const auto& [stack, seen] : fit["seen"].items())
+      table.seen_[stack] = seen_from_json(seen, origin);
+  return table;
 }
 
 std::vector<size_t> RatesTable::applicable(const ClusterSpec& cluster, const Stack& stack,
@@ -111,17 +126,27 @@ std::vector<size_t> RatesTable::applicable(const ClusterSpec& cluster, const Sta
   return ConstantTable::applicable(scopes(cluster, stack, precision));
 }
 
-Rates RatesTable::resolve(const std::vector<size_t>& applicable) const {
-  const std::vector<double> values = resolved(applicable);
+Rates RatesTable::rates_of(std::span<const double> constants) {
   Rates rates;
+  for (size_t i = 0; i < constants.size(); ++i) rates.*kFields[i].value = constants[i];
+  return rates;
+}
+
+Rates RatesTable::resolve(const std::vector<size_t>& applicable) const {
+  Rates rates = rates_of(resolved(applicable));
   rates.origin = origin();
-  for (size_t i = 0; i < values.size(); ++i) rates.*kFields[i].value = values[i];
   return rates;
 }
 
 Rates RatesTable::resolve(const ClusterSpec& cluster, const Stack& stack,
                           engine::Precision precision) const {
   Rates rates = resolve(applicable(cluster, stack, precision));
+  if (const auto found = seen_.find(stack.rates); found != seen_.end()) {
+    rates.seen = found->second;
+    static const std::string kUnknown[] = {"default"};
+    if (!rates.seen.formats.contains(format_scope(cluster, precision)))
+      rates.residual_sigma = resolve(ConstantTable::applicable(kUnknown)).residual_sigma;
+  }
   for (const Field& field : kFields)
     if (const auto own = cluster.device.rates.find(std::string(field.name));
         own != cluster.device.rates.end())

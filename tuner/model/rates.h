@@ -2,7 +2,9 @@
 // given and what a fit made of it; resolved for one device, system and stack they are plain
 // numbers.
 #pragma once
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "engine/plan/precision.h"
 #include "tuner/model/cluster_spec.h"
 #include "tuner/model/constant_table.h"
+#include "tuner/model/seen.h"
 #include "tuner/model/stack.h"
 
 namespace tuner {
@@ -27,7 +30,9 @@ struct Rates {
   double gemm_stack_factor = 0;
   double gemm_precision_factor = 0;
   double quantize_passes = 0;
-  double software_gain_per_year = 0;
+  double software_launch_year = 0;
+  double software_immaturity = 0;
+  double software_maturing_years = 0;
   // Attention.
   double score_efficiency = 0;
   double score_bytes = 0;
@@ -35,6 +40,7 @@ struct Rates {
   double flash_efficiency = 0;
   double flash_stack_factor = 0;
   double flash_backward_factor = 0;
+  double flash_immaturity = 0;
   // Memory-bound kernels.
   double elementwise_sequence_factor = 0;
   double elementwise_tensor_factor = 0;
@@ -46,6 +52,7 @@ struct Rates {
   double tensor_backward_hidden = 0;
   double tensor_sharded_hidden = 0;
   double tensor_network_efficiency = 0;
+  double tensor_network_start_seconds = 0;
   // Host.
   double launch_seconds = 0;
   double launch_tensor_growth = 0;
@@ -69,8 +76,10 @@ struct Rates {
   double straggler_growth = 0;
   // Uncertainty: standard deviation of log(measured / predicted) on rows the fit has not seen.
   double residual_sigma = 0;
+  double distance_sigma = 0;        // the same for every doubling beyond what the fit has seen
   double residual_correlation = 0;  // of two plans of one model on one machine
 
+  Seen seen;           // of the stack; empty = nothing, or not known
   std::string origin;  // the file they come from
 };
 
@@ -87,11 +96,19 @@ class RatesTable : public ConstantTable {
   std::vector<size_t> applicable(const ClusterSpec& cluster, const Stack& stack,
                                  engine::Precision precision) const;
   Rates resolve(const std::vector<size_t>& applicable) const;
-  // With what was measured on the device itself in front.
+  // `constants` in the order of the names.
+  static Rates rates_of(std::span<const double> constants);
+  // With what was measured on the device itself in front. Arithmetic that the stack's runs do not
+  // have is as uncertain as a stack that is unknown.
   Rates resolve(const ClusterSpec& cluster, const Stack& stack, engine::Precision precision) const;
+
+  // By the stacks' names in this table.
+  using SeenByStack = std::map<std::string, Seen>;
+  void set_seen(SeenByStack seen) { seen_ = std::move(seen); }
 
  private:
   using ConstantTable::ConstantTable;
+  SeenByStack seen_;
 };
 
 }  // namespace tuner

@@ -31,18 +31,23 @@ CoarseKind coarse_kind(const ParallelPlan& plan) { return {plan.tp, plan.cp, pla
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// The probability that the plan `slower` (a ratio − 1) behind is faster in truth. Two plans of one
+double sigma_of(const engine::Interval& interval) {
+  return std::log(interval.high / interval.low) / (2 * 1.645) + 1e-9;
+}
+
+// The probability that the plan with the longer predicted step is faster in truth. Two plans of one
 // model on one machine share most of the error of the model.
-double probability_of_reversal(const Rates& rates, double slower) {
-  const double spread = rates.residual_sigma * std::sqrt(2 * (1 - rates.residual_correlation));
-  return normal_cdf(-std::log1p(slower) / spread);
+double probability_of_reversal(const Rates& rates, const engine::Outcome& best,
+                               const engine::Outcome& other, double slower) {
+  const double a = sigma_of(best.interval_seconds), b = sigma_of(other.interval_seconds);
+  const double variance = a * a + b * b - 2 * rates.residual_correlation * a * b;
+  return normal_cdf(-std::log1p(slower) / std::sqrt(variance));
 }
 
 // The same for two plans whose times are measured: from the interval of the ratio of their medians.
 double probability_of_reversal(const engine::Outcome& best, const engine::Outcome& other) {
   const Ratio ratio = ratio_of_medians(other.samples_seconds, best.samples_seconds);
-  const double spread = std::log(ratio.interval.high / ratio.interval.low) / (2 * 1.645) + 1e-9;
-  return normal_cdf(-std::log(ratio.value) / spread);
+  return normal_cdf(-std::log(ratio.value) / sigma_of(ratio.interval));
 }
 
 double probability_of_reversal(const Rates& rates, const PlanAnswer& best,
@@ -50,7 +55,8 @@ double probability_of_reversal(const Rates& rates, const PlanAnswer& best,
   if (other.failed()) return 0;
   if (best.is_timed() && other.is_timed())
     return probability_of_reversal(*best.measured, *other.measured);
-  return probability_of_reversal(rates, other.step_seconds() / best.step_seconds() - 1);
+  return probability_of_reversal(rates, best.predicted, other.predicted,
+                                 other.step_seconds() / best.step_seconds() - 1);
 }
 
 // Answers for the finalists, fastest first by the simulated step.

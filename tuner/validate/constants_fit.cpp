@@ -21,6 +21,9 @@ class Problem {
       for (const size_t entry : run->applicable)
         if (table.entries()[entry].sigma > 0 && table.entries()[entry].prior > 0)
           used.insert(entry);
+    for (size_t entry = 0; entry < table.entries().size(); ++entry)
+      if (table.entries()[entry].sigma > 0 && !used.contains(entry))
+        table.set_value(entry, table.entries()[entry].prior);
     for (const size_t entry : used) {
       column_[entry] = free_.size();
       free_.push_back(entry);
@@ -39,7 +42,7 @@ class Problem {
         const double moved = this->cost();
         better = moved < cost;
         if (!better) continue;
-        const bool converged = cost - moved < 1e-4 * cost;
+        const bool converged = cost - moved < options_.converged * cost;
         cost = moved;
         damping = std::max(1e-9, damping / 36);
         if (converged) return;

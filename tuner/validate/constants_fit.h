@@ -20,11 +20,12 @@ struct FitOptions {
   double soft = 0.1;  // error from which a metric pulls like its absolute value
   int most_iterations = 20;
   double difference = 1e-2;  // of the logarithm of a constant, for slopes
+  double converged = 1e-4;   // share of the cost that an iteration must still save
 };
 
 // Least squares with a soft absolute value (Charbonnier et al. 1994) and log-normal priors
-// (logit-normal for shares), by Gauss–Newton with damping, from the table's present values. No
-// randomness: the same runs give the same digits.
+// (logit-normal for shares), by Gauss–Newton with damping, from the table's present values. What
+// no run depends on is as its prior. No randomness: the same runs give the same digits.
 void fit_constants(ConstantTable& table, const std::vector<const FitRun*>& runs,
                    const FitOptions& options);
 

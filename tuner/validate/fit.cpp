@@ -3,167 +3,36 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <set>
 
 #include "engine/base/errors.h"
 #include "tuner/model/cost_model.h"
-#include "tuner/validate/least_squares.h"
+#include "tuner/validate/constants_fit.h"
 #include "tuner/validate/statistics.h"
 
 namespace tuner {
 
 namespace {
 
-constexpr double kSoft = 0.06;  // error from which a row pulls like its absolute value
-constexpr double kDifference = 1e-3;
-constexpr int kMostIterations = 30;
-
-// A row with the rates entries that apply to it and the plan that counts.
-struct FitRow {
-  const PublishedRow* row;
-  std::unique_ptr<Scenario> scenario;  // its rates change while fitting; models keep its address
-  engine::ParallelPlan plan;
-  std::vector<size_t> applicable;
-  double weight;
-};
-
-// An entry as the unbounded number that the fit moves.
-double to_free(const RatesTable& table, const ScopedRate& entry, double value) {
-  if (!table.is_share(entry.constant)) return std::log(value);
-  return std::log(value / (1 - value));
+// A row as the fit sees it.
+FitRun run_of(const PublishedRow& row, const RatesTable& table, double weight) {
+  const Scenario& s = row.scenario;
+  FitRun run;
+  run.applicable = table.applicable(s.cluster, s.stack, s.workload.precision);
+  run.weights = {weight};
+  // The scenario is copied: its rates change while fitting.
+  run.log_errors = [&row, scenario = s](std::span<const double> constants) mutable {
+    scenario.rates = RatesTable::rates_of(constants);
+    const CostModel cost(scenario);
+    double fastest = 0;
+    for (const engine::ParallelPlan& plan : row.plans) {
+      const double seconds = cost.step(cost.micro_batch_cost(plan), plan).total();
+      if (fastest == 0 || seconds < fastest) fastest = seconds;
+    }
+    return std::vector<double>{std::log(fastest / row.measured)};
+  };
+  return run;
 }
-double from_free(const RatesTable& table, const ScopedRate& entry, double free) {
-  return table.is_share(entry.constant) ? 1 / (1 + std::exp(-free)) : std::exp(free);
-}
-
-class Problem {
- public:
-  Problem(const RatesTable& start, const std::vector<const PublishedRow*>& rows) : table_(start) {
-    std::map<std::string, int> source_rows;
-    for (const PublishedRow* row : rows) ++source_rows[row->source];
-    std::set<size_t> used;
-    for (const PublishedRow* row : rows) {
-      const Scenario& s = row->scenario;
-      FitRow fit{row, std::make_unique<Scenario>(s), predict_row(*row).plan,
-                 table_.applicable(s.cluster, s.stack, s.workload.precision),
-                 1 / std::sqrt(static_cast<double>(source_rows[row->source]))};
-      for (const size_t entry : fit.applicable)
-        if (is_free(table_.entries()[entry])) used.insert(entry);
-      rows_.push_back(std::move(fit));
-    }
-    free_.assign(used.begin(), used.end());
-  }
-
-  RatesTable solve() {
-    double cost = this->cost(residuals());
-    double damping = 1e-3;
-    for (int iteration = 0; iteration < kMostIterations; ++iteration) {
-      const NormalEquations equations = linearized();
-      bool better = false;
-      for (int attempt = 0; attempt < 8 && !better; ++attempt, damping *= 4) {
-        const std::vector<double> step = equations.solve(damping);
-        const std::vector<double> before = values();
-        move(step);
-        const double moved = this->cost(residuals());
-        better = moved < cost;
-        if (!better) {
-          restore(before);
-          continue;
-        }
-        const bool converged = cost - moved < 1e-7 * cost;
-        cost = moved;
-        damping = std::max(1e-9, damping / 16);
-        if (converged) return table_;
-      }
-      if (!better) break;
-    }
-    return table_;
-  }
-
- private:
-  bool is_free(const ScopedRate& entry) const {
-    return table_.sigma(entry.constant) > 0 && entry.prior > 0;
-  }
-
-  double log_error(const FitRow& fit) const {
-    fit.scenario->rates = table_.resolve(fit.applicable);
-    const CostModel cost(*fit.scenario);
-    return std::log(cost.step(cost.micro_batch_cost(fit.plan), fit.plan).total() /
-                    fit.row->measured);
-  }
-
-  std::vector<double> residuals() const {
-    std::vector<double> errors;
-    errors.reserve(rows_.size());
-    for (const FitRow& fit : rows_) errors.push_back(log_error(fit));
-    return errors;
-  }
-
-  double prior_distance(size_t entry) const {
-    const ScopedRate& e = table_.entries()[entry];
-    return (to_free(table_, e, e.value) - to_free(table_, e, e.prior)) / table_.sigma(e.constant);
-  }
-
-  double cost(const std::vector<double>& errors) const {
-    double sum = 0;
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      const double z = errors[i] / kSoft;
-      sum += rows_[i].weight * 2 * (std::sqrt(1 + z * z) - 1);
-    }
-    for (const size_t entry : free_) sum += prior_distance(entry) * prior_distance(entry);
-    return sum;
-  }
-
-  // Each row's derivative by every entry that applies to it.
-  NormalEquations linearized() {
-    NormalEquations equations(free_.size());
-    std::map<size_t, size_t> column;
-    for (size_t i = 0; i < free_.size(); ++i) column[free_[i]] = i;
-    for (const FitRow& fit : rows_) {
-      const double error = log_error(fit);
-      std::vector<std::pair<size_t, double>> slopes;
-      for (const size_t entry : fit.applicable) {
-        const auto found = column.find(entry);
-        if (found == column.end()) continue;
-        const ScopedRate saved = table_.entries()[entry];
-        table_.set_value(
-            entry, from_free(table_, saved, to_free(table_, saved, saved.value) + kDifference));
-        slopes.emplace_back(found->second, (log_error(fit) - error) / kDifference);
-        table_.set_value(entry, saved.value);
-      }
-      const double z = error / kSoft;
-      const double weight = fit.weight / std::sqrt(1 + z * z) / (kSoft * kSoft);
-      equations.add(slopes, error, weight);
-    }
-    for (size_t i = 0; i < free_.size(); ++i) {
-      const double sigma = table_.sigma(table_.entries()[free_[i]].constant);
-      equations.add({{i, 1.0}}, prior_distance(free_[i]) * sigma, 1 / (sigma * sigma));
-    }
-    return equations;
-  }
-
-  std::vector<double> values() const {
-    std::vector<double> list;
-    for (const size_t entry : free_) list.push_back(table_.entries()[entry].value);
-    return list;
-  }
-  void restore(const std::vector<double>& list) {
-    for (size_t i = 0; i < free_.size(); ++i) table_.set_value(free_[i], list[i]);
-  }
-  void move(const std::vector<double>& step) {
-    constexpr double kLongest = 0.7;  // a factor of two at most in one iteration
-    for (size_t i = 0; i < free_.size(); ++i) {
-      const ScopedRate& e = table_.entries()[free_[i]];
-      const double free = to_free(table_, e, e.value) + std::clamp(step[i], -kLongest, kLongest);
-      table_.set_value(free_[i], from_free(table_, e, free));
-    }
-  }
-
-  RatesTable table_;
-  std::vector<FitRow> rows_;
-  std::vector<size_t> free_;
-};
 
 void use_rates(PublishedRow& row, const RatesTable& table) {
   const Scenario& s = row.scenario;
@@ -181,33 +50,6 @@ RatesTable without_stack(RatesTable table, const std::string& stack) {
   return table;
 }
 
-// The sigma whose 90 % interval covers 90 % of the rows left out.
-double covering_sigma(const std::vector<double>& log_errors) {
-  return quantile(log_errors, 0.9) / 1.6449;
-}
-
-void set_sigmas(RatesTable& table, const CrossValidation& cross) {
-  std::map<std::string, std::vector<double>> by_stack;
-  std::vector<double> unknown;
-  for (const PredictedRow& row : cross.by_shape)
-    by_stack[row.row->scenario.stack.rates].push_back(
-        std::abs(std::log(row.predicted / row.row->measured)));
-  for (const PredictedRow& row : cross.by_source)
-    unknown.push_back(std::abs(std::log(row.predicted / row.row->measured)));
-  const auto& names = RatesTable::constant_names();
-  const auto sigma =
-      static_cast<int>(std::find(names.begin(), names.end(), "residual_sigma") - names.begin());
-  constexpr size_t kEnough = 8;  // rows from which a stack has its own
-  for (size_t i = 0; i < table.entries().size(); ++i) {
-    const ScopedRate& entry = table.entries()[i];
-    if (entry.constant != sigma) continue;
-    if (entry.scope == "default" && !unknown.empty())
-      table.set_value(i, covering_sigma(unknown));
-    else if (by_stack[entry.scope].size() >= kEnough)
-      table.set_value(i, covering_sigma(by_stack[entry.scope]));
-  }
-}
-
 std::vector<const PublishedRow*> pointers(const std::vector<PublishedRow>& rows) {
   std::vector<const PublishedRow*> list;
   for (const PublishedRow& row : rows)
@@ -215,68 +57,231 @@ std::vector<const PublishedRow*> pointers(const std::vector<PublishedRow>& rows)
   return list;
 }
 
-// Rows predicted by a table that was fitted without them.
-template <class LeftOut>
-void predict_left_out(std::vector<PublishedRow>& rows, const RatesTable& start, LeftOut left_out,
-                      const std::string& unknown_stack, std::vector<PredictedRow>& out) {
-  std::vector<const PublishedRow*> kept;
-  for (const PublishedRow* row : pointers(rows))
-    if (!left_out(*row)) kept.push_back(row);
-  RatesTable fitted = kept.empty() ? start : fit_rates(start, kept);
-  if (!unknown_stack.empty()) fitted = without_stack(std::move(fitted), unknown_stack);
-  for (PublishedRow& row : rows) {
-    if (row.metric != Metric::step_seconds || !left_out(row)) continue;
-    use_rates(row, fitted);
-    out.push_back(predict_row(row));
+std::string format_of(const PublishedRow& row) {
+  return format_scope(row.scenario.cluster, row.scenario.workload.precision);
+}
+
+SeenFeatures features_of(const PublishedRow& row, const engine::ParallelPlan& plan) {
+  const Scenario& s = row.scenario;
+  return seen_features(s.model, s.workload, s.cluster, plan);
+}
+
+RatesTable::SeenByStack seen_in(const std::vector<const PublishedRow*>& rows) {
+  RatesTable::SeenByStack seen;
+  for (const PublishedRow* row : rows)
+    if (const std::string& stack = row->scenario.stack.rates; !stack.empty())
+      seen[stack].add(format_of(*row), features_of(*row, row->plans.front()));
+  return seen;
+}
+
+// Rows predicted by a table that was fitted to `kept`.
+void predict_left_out(const std::vector<PublishedRow*>& rows, const RatesTable& table,
+                      const std::vector<const PublishedRow*>& kept, std::vector<LeftOutRow>& out) {
+  const RatesTable::SeenByStack seen = seen_in(kept);
+  for (PublishedRow* row : rows) {
+    use_rates(*row, table);
+    LeftOutRow left{predict_row(*row), std::nullopt};
+    const auto known = seen.find(row->scenario.stack.rates);
+    if (known != seen.end() && known->second.formats.contains(format_of(*row)))
+      left.distance = known->second.distance(features_of(*row, left.predicted.plan));
+    out.push_back(std::move(left));
+  }
+}
+
+// Three rows of a source that differ: the first, and those that follow at thirds of the list.
+std::vector<PublishedRow*> take_three(std::vector<PublishedRow*>& rows) {
+  const std::vector<size_t> places = {0, rows.size() / 3, 2 * rows.size() / 3};
+  std::vector<PublishedRow*> three;
+  for (size_t i = places.size(); i-- > 0;) {
+    three.push_back(rows[places[i]]);
+    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(places[i]));
+  }
+  return three;
+}
+
+double log_error(const LeftOutRow& row) {
+  return std::abs(std::log(row.predicted.predicted / row.predicted.row->measured));
+}
+
+constexpr double kTwoSided90 = 1.6449;
+
+// The value that 90 % of further ones stay below, one more drawn like these included (Vovk et al.
+// 2005, conformal prediction).
+double covering_quantile(std::vector<double> values) {
+  const double n = static_cast<double>(values.size());
+  return quantile(std::move(values), std::min(1.0, 0.9 * (n + 1) / n));
+}
+
+// The rest of a standard deviation of which a part is explained.
+double beyond(double whole, double part) {
+  return whole > part ? std::sqrt(whole * whole - part * part) : 0;
+}
+
+// What every stack needs, and by how much more its rows beyond the ranges need than those within.
+Uncertainty uncertainty_of(const std::vector<const LeftOutRow*>& by_shape,
+                           const std::vector<const LeftOutRow*>& by_source) {
+  constexpr size_t kEnough = 8;  // rows from which a stack has its own
+  Uncertainty found;
+  std::vector<double> unknown, growth;
+  for (const LeftOutRow* row : by_source) unknown.push_back(log_error(*row) / kTwoSided90);
+  if (!unknown.empty()) found.unknown_stack = covering_quantile(unknown);
+  std::map<std::string, std::vector<const LeftOutRow*>> stacks;
+  for (const LeftOutRow* row : by_shape)
+    if (row->distance) stacks[row->predicted.row->scenario.stack.rates].push_back(row);
+  for (const auto& [stack, rows] : stacks) {
+    std::vector<double> near;
+    for (const LeftOutRow* row : rows)
+      if (*row->distance == 0) near.push_back(log_error(*row) / kTwoSided90);
+    if (near.size() < kEnough) continue;
+    const double base = covering_quantile(near);
+    for (const LeftOutRow* row : rows)
+      if (*row->distance > 0)
+        growth.push_back(beyond(log_error(*row) / kTwoSided90, base) / *row->distance);
+  }
+  if (!growth.empty()) found.distance = covering_quantile(growth);
+  for (const auto& [stack, rows] : stacks) {
+    std::vector<double> own;
+    for (const LeftOutRow* row : rows) own.push_back(log_error(*row) / kTwoSided90);
+    if (own.size() >= kEnough) found.by_stack[stack] = covering_quantile(own);
+  }
+  return found;
+}
+
+template <class Keep>
+std::vector<const LeftOutRow*> select(const std::vector<LeftOutRow>& rows, Keep keep) {
+  std::vector<const LeftOutRow*> list;
+  for (const LeftOutRow& row : rows)
+    if (keep(*row.predicted.row)) list.push_back(&row);
+  return list;
+}
+
+// Every row left out, with the interval that the rows of other shapes give it.
+std::vector<PredictedRow> with_intervals(const CrossValidation& cross) {
+  std::map<std::string, Uncertainty> without;
+  std::vector<PredictedRow> rows;
+  for (const LeftOutRow& left : cross.by_shape) {
+    const PublishedRow& row = *left.predicted.row;
+    auto found = without.find(row.shape);
+    if (found == without.end()) {
+      const auto other = [&](const PublishedRow& r) { return r.shape != row.shape; };
+      found = without
+                  .emplace(row.shape, uncertainty_of(select(cross.by_shape, other),
+                                                     select(cross.by_source, other)))
+                  .first;
+    }
+    rows.push_back(left.predicted);
+    const engine::Interval interval = interval_of(
+        rows.back().predicted, found->second.sigma(row.scenario.stack.rates, left.distance));
+    rows.back().low = interval.low;
+    rows.back().high = interval.high;
+  }
+  return rows;
+}
+
+void set_uncertainty(RatesTable& table, const Uncertainty& found) {
+  const auto& names = RatesTable::constant_names();
+  for (size_t i = 0; i < table.entries().size(); ++i) {
+    const ScopedRate& entry = table.entries()[i];
+    const std::string& name = names[static_cast<size_t>(entry.constant)];
+    if (name == "distance_sigma" && found.distance > 0) table.set_value(i, found.distance);
+    if (name != "residual_sigma") continue;
+    if (entry.scope == "default") {
+      if (found.unknown_stack > 0) table.set_value(i, found.unknown_stack);
+    } else if (const auto own = found.by_stack.find(entry.scope); own != found.by_stack.end()) {
+      table.set_value(i, own->second);
+    }
   }
 }
 
 }  // namespace
 
-RatesTable fit_rates(const RatesTable& start, std::vector<const PublishedRow*> rows) {
+double Uncertainty::sigma(const std::string& stack, std::optional<double> distance_of_row) const {
+  const auto own = by_stack.find(stack);
+  if (!distance_of_row || own == by_stack.end()) return unknown_stack;
+  return std::hypot(own->second, distance * *distance_of_row);
+}
+
+RatesTable fit_rates(const RatesTable& start, const std::vector<const PublishedRow*>& rows) {
   engine::expect(!rows.empty(), "rows to fit");
-  return Problem(start, rows).solve();
+  std::map<std::string, int> source_rows;
+  for (const PublishedRow* row : rows) ++source_rows[row->source];
+  std::vector<FitRun> runs;
+  std::vector<const FitRun*> chosen;
+  for (const PublishedRow* row : rows)
+    runs.push_back(run_of(*row, start, 1 / std::sqrt(double(source_rows[row->source]))));
+  for (const FitRun& run : runs) chosen.push_back(&run);
+  RatesTable table = start;
+  fit_constants(table, chosen,
+                {.soft = 0.06, .most_iterations = 30, .difference = 1e-3, .converged = 1e-7});
+  return table;
 }
 
 FitAccount fit_and_validate(const RatesTable& start, std::vector<PublishedRow>& rows,
                             const FitProgress& progress) {
-  constexpr unsigned kFolds = 5;
-  std::map<std::string, std::set<std::string>> stacks_of_source;
-  for (const PublishedRow* row : pointers(rows))
-    stacks_of_source[row->source].insert(row->scenario.stack.rates);
-  const int total = 1 + static_cast<int>(kFolds) + static_cast<int>(stacks_of_source.size());
+  std::map<std::string, std::vector<PublishedRow*>> shapes, sources;
+  for (PublishedRow& row : rows)
+    if (row.metric == Metric::step_seconds) {
+      shapes[row.shape].push_back(&row);
+      sources[row.source].push_back(&row);
+    }
+  const int total = 1 + static_cast<int>(shapes.size() + sources.size());
   int done = 0;
   auto report = [&] { progress(++done, total); };
 
-  FitAccount account{fit_rates(start, pointers(rows)), {}, {}};
+  const std::vector<const PublishedRow*> all = pointers(rows);
+  FitAccount account{fit_rates(start, all), seen_in(all), {}, {}, {}};
   report();
-  for (PublishedRow& row : rows) {
-    use_rates(row, account.table);
-    if (row.metric == Metric::step_seconds) account.in_sample.push_back(predict_row(row));
-  }
-  for (unsigned fold = 0; fold < kFolds; ++fold) {
-    predict_left_out(
-        rows, start, [&](const PublishedRow& row) { return fold_of(row.shape, kFolds) == fold; },
-        {}, account.cross.by_shape);
+  for (PublishedRow& row : rows) use_rates(row, account.table);
+  for (const PublishedRow* row : all) account.in_sample.push_back(predict_row(*row));
+  // Fits without a part of the rows begin where the fit of all ended: the minimum does not depend
+  // on the beginning.
+  const auto without = [&](auto left_out) {
+    std::vector<const PublishedRow*> kept;
+    for (const PublishedRow* row : all)
+      if (!left_out(*row)) kept.push_back(row);
+    return kept;
+  };
+  for (const auto& [shape, members] : shapes) {
+    const auto kept = without([&](const PublishedRow& row) { return row.shape == shape; });
+    const RatesTable table = kept.empty() ? start : fit_rates(account.table, kept);
+    predict_left_out(members, table, kept, account.cross.by_shape);
     report();
   }
-  for (const auto& [source, stacks] : stacks_of_source) {
-    predict_left_out(
-        rows, start, [&](const PublishedRow& row) { return row.source == source; }, *stacks.begin(),
-        account.cross.by_source);
+  for (const auto& [source, members] : sources) {
+    const auto kept = without([&](const PublishedRow& row) { return row.source == source; });
+    RatesTable table = without_stack(kept.empty() ? start : fit_rates(account.table, kept),
+                                     members.front()->scenario.stack.rates);
+    predict_left_out(members, table, kept, account.cross.by_source);
+    constexpr size_t kFewest = 5;  // rows of a source from which three can be spared
+    if (members.size() >= kFewest) {
+      std::vector<PublishedRow*> rest = members;
+      const std::vector<PublishedRow*> three = take_three(rest);
+      table.take_values_as_priors();
+      predict_left_out(rest, fit_rates(table, {three.begin(), three.end()}), kept,
+                       account.cross.calibrated);
+    }
     report();
   }
-  set_sigmas(account.table, account.cross);
+  const auto every = [](const PublishedRow&) { return true; };
+  set_uncertainty(account.table, uncertainty_of(select(account.cross.by_shape, every),
+                                                select(account.cross.by_source, every)));
+  account.table.set_seen(account.seen);
+  account.covered = with_intervals(account.cross);
   for (PublishedRow& row : rows) use_rates(row, account.table);
   return account;
 }
 
+std::vector<PredictedRow> predictions_of(const std::vector<LeftOutRow>& rows) {
+  std::vector<PredictedRow> list;
+  for (const LeftOutRow& row : rows) list.push_back(row.predicted);
+  return list;
+}
+
 ErrorSummary summarize_sources_alike(const std::vector<PredictedRow>& rows) {
-  std::map<std::string, std::vector<const PredictedRow*>> sources;
-  for (const PredictedRow& row : rows) sources[row.row->source].push_back(&row);
+  const Summaries sources =
+      summaries_by(rows, [](const PredictedRow& row) { return row.row->source; });
   ErrorSummary mean;
-  for (const auto& [source, members] : sources) {
-    const ErrorSummary one = summarize(members);
+  for (const auto& [source, one] : sources) {
     mean.n += one.n;
     mean.mape += one.mape;
     mean.median += one.median;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,23 +14,43 @@
 
 namespace tuner {
 
-// Least squares on log(predicted / measured), a soft absolute value beyond 6 %, every constant held
-// by a log-normal prior (logit-normal for shares). A source of n rows weighs √n: its rows share a
-// cluster, a software and often a run. Gauss–Newton with damping; no randomness, so the same rows
-// give the same digits. `rows` keep their scenarios; their rates are replaced by those of the
-// fitted table.
-RatesTable fit_rates(const RatesTable& start, std::vector<const PublishedRow*> rows);
+// A fit by constants_fit.h whose errors pull like their absolute value beyond 6 %. A source of n
+// rows weighs √n: its rows share a cluster, a software and often a run. It begins at the values of
+// `start`; `rows` keep their scenarios.
+RatesTable fit_rates(const RatesTable& start, const std::vector<const PublishedRow*>& rows);
+
+// A prediction of a row that its fit did not have, and how far the plan lies from the rows that the
+// fit had of its stack, in doublings; nothing where the fit had none with its arithmetic.
+struct LeftOutRow {
+  PredictedRow predicted;
+  std::optional<double> distance;
+};
 
 // Errors on rows left out of the fit.
 struct CrossValidation {
-  std::vector<PredictedRow> by_shape;   // whole model shapes left out, in five folds
-  std::vector<PredictedRow> by_source;  // one whole source left out, its stack's constants unfitted
+  std::vector<LeftOutRow> by_shape;   // whole model shapes left out, one at a time
+  std::vector<LeftOutRow> by_source;  // one whole source left out, its stack's constants unfitted
+  // The same sources after three of their rows have corrected the constants, as `calibrate --from`
+  // does; the rest of their rows.
+  std::vector<LeftOutRow> calibrated;
+};
+
+// Standard deviations of log(measured / predicted), by what 90 % of the rows left out need.
+struct Uncertainty {
+  std::map<std::string, double> by_stack;
+  double unknown_stack = 0;
+  double distance = 0;  // for each doubling beyond the rows of the fit
+
+  double sigma(const std::string& stack, std::optional<double> distance_of_row) const;
 };
 
 struct FitAccount {
-  RatesTable table;  // fitted on all rows, with residual_sigma from the folds
+  RatesTable table;  // fitted on all rows, with the uncertainty from the rows left out
+  RatesTable::SeenByStack seen;
   std::vector<PredictedRow> in_sample;
   CrossValidation cross;
+  // by_shape again, with intervals from the other shapes: what the intervals promise of new ones.
+  std::vector<PredictedRow> covered;
 };
 
 // `progress(done, total)` after each fit.
@@ -39,6 +60,8 @@ FitAccount fit_and_validate(const RatesTable& start, std::vector<PublishedRow>& 
 
 // What the rates file records: the command, the rows, the errors in sample and left out.
 nlohmann::json fit_to_json(const FitAccount& account, const std::string& command);
+
+std::vector<PredictedRow> predictions_of(const std::vector<LeftOutRow>& rows);
 
 // Every source weighted alike.
 ErrorSummary summarize_sources_alike(const std::vector<PredictedRow>& rows);

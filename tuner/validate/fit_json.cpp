@@ -1,7 +1,6 @@
 // The account of a fit, for the rates file.
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "engine/base/json_reader.h"
 #include "tuner/validate/fit.h"
@@ -16,34 +15,40 @@ Json errors_json(const ErrorSummary& s) {
   return {{"mape", s.mape}, {"median", s.median}, {"bias", s.bias}};
 }
 
-ErrorSummary of_source(const Rows& rows, const std::string& source) {
-  std::vector<const PredictedRow*> members;
-  for (const PredictedRow& row : rows)
-    if (row.row->source == source) members.push_back(&row);
-  return summarize(members);
+// By stack: what share of the rows left out lies in the 90 % interval that the others give them.
+Json coverage_json(const Rows& rows) {
+  Json json = Json::object();
+  for (const auto& [stack, s] :
+       summaries_by(rows, [](const PredictedRow& row) { return row.row->stack; }))
+    json[stack] = {{"rows", s.n}, {"coverage_90", s.coverage_90}};
+  return json;
 }
 
 }  // namespace
 
 Json fit_to_json(const FitAccount& account, const std::string& command) {
-  std::set<std::string> sources;
-  for (const PredictedRow& row : account.in_sample) sources.insert(row.row->source);
-  Json by_source = Json::object();
-  for (const std::string& source : sources) {
-    const ErrorSummary in_sample = of_source(account.in_sample, source);
-    by_source[source] = {
-        {"rows", in_sample.n},
-        {"in_sample", errors_json(in_sample)},
-        {"shapes_left_out", errors_json(of_source(account.cross.by_shape, source))},
-        {"source_left_out", errors_json(of_source(account.cross.by_source, source))}};
+  const std::map<std::string, Rows> kinds = {
+      {"in_sample", account.in_sample},
+      {"shapes_left_out", predictions_of(account.cross.by_shape)},
+      {"source_left_out", predictions_of(account.cross.by_source)},
+      {"source_left_out_but_three_rows", predictions_of(account.cross.calibrated)}};
+  Json by_source = Json::object(), alike = Json::object();
+  for (const auto& [kind, rows] : kinds) {
+    alike[kind] = errors_json(summarize_sources_alike(rows));
+    for (const auto& [source, errors] :
+         summaries_by(rows, [](const PredictedRow& row) { return row.row->source; })) {
+      by_source[source][kind] = errors_json(errors);
+      if (kind == "in_sample") by_source[source]["rows"] = errors.n;
+    }
   }
+  Json seen = Json::object();
+  for (const auto& [stack, one] : account.seen) seen[stack] = seen_to_json(one);
   return {{"command", command},
           {"rows", account.in_sample.size()},
-          {"sources_weighted_alike",
-           {{"in_sample", errors_json(summarize_sources_alike(account.in_sample))},
-            {"shapes_left_out", errors_json(summarize_sources_alike(account.cross.by_shape))},
-            {"source_left_out", errors_json(summarize_sources_alike(account.cross.by_source))}}},
-          {"by_source", std::move(by_source)}};
+          {"sources_weighted_alike", std::move(alike)},
+          {"by_source", std::move(by_source)},
+          {"shapes_left_out_by_stack", coverage_json(account.covered)},
+          {"seen", std::move(seen)}};
 }
 
 }  // namespace tuner

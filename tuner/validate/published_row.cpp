@@ -334,13 +334,21 @@ void add_metrics(const CsvTable& csv, size_t row, const PublishedRow& read, Publ
     out.rows.back().allocator_bytes = false;
     any = true;
   }
+  const bool ran_out = csv.number(row, "oom").value_or(0) > 0;
+  if (ran_out || (any && out.rows.back().metric == Metric::peak_bytes)) {
+    out.rows.push_back(read);
+    out.rows.back().metric = Metric::fits;
+    out.rows.back().measured = ran_out ? 0 : 1;
+    any = true;
+  }
   if (!any) out.skipped.push_back({read.id, "no step time and no peak memory"});
 }
 
 }  // namespace
 
 std::string_view name_of(Metric metric) {
-  return metric == Metric::step_seconds ? "step_seconds" : "peak_bytes";
+  constexpr std::string_view kNames[] = {"step_seconds", "peak_bytes", "fits"};
+  return kNames[static_cast<size_t>(metric)];
 }
 
 PublishedRows read_published(const CsvTable& csv, const RatesTable& table) {

@@ -9,7 +9,8 @@
 
 namespace tuner {
 
-enum class Metric : uint8_t { step_seconds, peak_bytes };
+// fits: 1 where the run worked, 0 where it ran out of memory.
+enum class Metric : uint8_t { step_seconds, peak_bytes, fits };
 std::string_view name_of(Metric metric);
 
 struct PublishedRow {
@@ -29,7 +30,6 @@ struct PublishedRow {
   // One plan, or all that the row leaves open (micro-batch, interleaving): the fastest counts.
   std::vector<engine::ParallelPlan> plans;
   std::vector<std::string> assumed;  // columns that were empty and took a default
-  bool trains_out_of_memory = false;
 };
 
 struct SkippedRow {

@@ -94,23 +94,6 @@ double regret_of_pick(const std::vector<Candidate>& list) {
   return best / pick->throughput - 1;
 }
 
-Json summary_json(const ErrorSummary& s) {
-  return {{"n", s.n},
-          {"mape", s.mape},
-          {"median", s.median},
-          {"bias", s.bias},
-          {"coverage_90", s.coverage_90}};
-}
-
-template <class Key>
-Json summaries_by(const std::vector<PredictedServe>& rows, Key key) {
-  std::map<std::string, std::vector<const PredictedServe*>> groups;
-  for (const PredictedServe& row : rows) groups[std::string(key(row))].push_back(&row);
-  Json json = Json::object();
-  for (const auto& [name, members] : groups) json[name] = summary_json(summarize_serving(members));
-  return json;
-}
-
 Json row_json(const PredictedServe& row) {
   return {{"id", row.row->id},
           {"source", row.row->source},
@@ -132,6 +115,11 @@ double PredictedServe::error() const {
   return metric == ServeMetric::fits ? predicted - measured : predicted / measured - 1;
 }
 
+std::optional<Scored> PredictedServe::scored() const {
+  if (metric == ServeMetric::fits) return std::nullopt;
+  return Scored{error(), measured >= low && measured <= high};
+}
+
 std::vector<PredictedServe> predict_serve_row(const ServeRow& row) {
   const ServePrediction prediction = predict_serving(row.scenario, row.plan);
   std::vector<PredictedServe> list;
@@ -149,32 +137,8 @@ std::vector<PredictedServe> predict_serve_row(const ServeRow& row) {
   return list;
 }
 
-ErrorSummary summarize_serving(const std::vector<const PredictedServe*>& rows) {
-  ErrorSummary summary;
-  std::vector<double> sizes, errors;
-  for (const PredictedServe* row : rows) {
-    if (row->metric == ServeMetric::fits) continue;
-    errors.push_back(row->error());
-    sizes.push_back(std::abs(row->error()));
-    summary.coverage_90 += row->measured >= row->low && row->measured <= row->high;
-  }
-  summary.n = static_cast<int>(sizes.size());
-  if (sizes.empty()) return summary;
-  const auto n = static_cast<double>(sizes.size());
-  summary.mape = std::accumulate(sizes.begin(), sizes.end(), 0.0) / n;
-  summary.median = median(sizes);
-  summary.bias = median(errors);
-  summary.coverage_90 /= n;
-  return summary;
-}
-
-std::map<std::string, ErrorSummary> summarize_by_kind(const std::vector<PredictedServe>& rows) {
-  std::map<std::string, std::vector<const PredictedServe*>> groups;
-  for (const PredictedServe& row : rows)
-    if (row.metric != ServeMetric::fits) groups[kind_of(row)].push_back(&row);
-  std::map<std::string, ErrorSummary> summaries;
-  for (const auto& [name, members] : groups) summaries[name] = summarize_serving(members);
-  return summaries;
+Summaries summarize_by_kind(const std::vector<PredictedServe>& rows) {
+  return summaries_by(rows, kind_of);
 }
 
 ServeRanking rank_serving(const std::vector<PredictedServe>& rows) {
@@ -204,16 +168,8 @@ ServeRanking rank_serving(const std::vector<PredictedServe>& rows) {
 
 FitSummary summarize_fits(const std::vector<PredictedServe>& rows) {
   FitSummary summary;
-  for (const PredictedServe& row : rows) {
-    if (row.metric != ServeMetric::fits) continue;
-    if (row.measured > 0) {
-      ++summary.worked;
-      summary.worked_called_impossible += row.predicted == 0;
-    } else {
-      ++summary.out_of_memory;
-      summary.out_of_memory_caught += row.predicted == 0;
-    }
-  }
+  for (const PredictedServe& row : rows)
+    if (row.metric == ServeMetric::fits) summary.add(row.measured > 0, row.predicted > 0);
   return summary;
 }
 
@@ -235,32 +191,24 @@ Json serve_validation_to_json(const ServeValidation& v) {
   Json skipped = Json::array();
   for (const SkippedRow& row : v.read.skipped)
     skipped.push_back({{"id", row.id}, {"reason", row.reason}});
-  Json by_kind = Json::object();
-  for (const auto& [name, summary] : summarize_by_kind(v.predicted))
-    by_kind[name] = summary_json(summary);
+  const auto by = [&](auto key) { return summaries_json(summaries_by(v.predicted, key)); };
   const ServeRanking ranking = rank_serving(v.predicted);
-  const FitSummary fits = summarize_fits(v.predicted);
-  return {
-      {"schema", "autotune.validate/1"},
-      {"rows", std::move(rows)},
-      {"summary",
-       {{"all", summary_json(summarize_serving(all))},
-        {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.row->source; })},
-        {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.row->gpu; })},
-        {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.row->stack; })},
-        {"by_metric", summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })},
-        {"by_metric_and_arrival", std::move(by_kind)}}},
-      {"fits",
-       {{"worked", fits.worked},
-        {"worked_called_impossible", fits.worked_called_impossible},
-        {"out_of_memory", fits.out_of_memory},
-        {"out_of_memory_caught", fits.out_of_memory_caught}}},
-      {"ranking",
-       {{"groups", ranking.groups},
-        {"mean_spearman", ranking.mean_spearman},
-        {"mean_regret", ranking.mean_regret},
-        {"median_regret", ranking.median_regret}}},
-      {"skipped", std::move(skipped)}};
+  return {{"schema", "autotune.validate/1"},
+          {"rows", std::move(rows)},
+          {"summary",
+           {{"all", summary_json(summarize(all))},
+            {"by_source", by([](const auto& r) { return r.row->source; })},
+            {"by_gpu", by([](const auto& r) { return r.row->gpu; })},
+            {"by_stack", by([](const auto& r) { return r.row->stack; })},
+            {"by_metric", by([](const auto& r) { return name_of(r.metric); })},
+            {"by_metric_and_arrival", summaries_json(summarize_by_kind(v.predicted))}}},
+          {"fits", fits_json(summarize_fits(v.predicted))},
+          {"ranking",
+           {{"groups", ranking.groups},
+            {"mean_spearman", ranking.mean_spearman},
+            {"mean_regret", ranking.mean_regret},
+            {"median_regret", ranking.median_regret}}},
+          {"skipped", std::move(skipped)}};
 }
 
 }  // namespace tuner

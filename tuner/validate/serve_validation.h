@@ -1,7 +1,7 @@
 // Serving predictions beside published measurements, and how far they are off.
 #pragma once
-#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,15 +19,14 @@ struct PredictedServe {
 
   // predicted / measured − 1; of `fits` the difference.
   double error() const;
+  std::optional<Scored> scored() const;
 };
 
 // All metrics of a row.
 std::vector<PredictedServe> predict_serve_row(const ServeRow& row);
 
-// `fits` rows are left out of means: they have no relative error.
-ErrorSummary summarize_serving(const std::vector<const PredictedServe*>& rows);
 // Summaries of rows with one metric and arrival: "latency_seconds, static".
-std::map<std::string, ErrorSummary> summarize_by_kind(const std::vector<PredictedServe>& rows);
+Summaries summarize_by_kind(const std::vector<PredictedServe>& rows);
 
 // Over groups of at least three configurations (plan and batch) of one model, GPU, lengths,
 // formats, stack and source. The pick is the one with the highest predicted throughput a GPU of
@@ -41,11 +40,6 @@ struct ServeRanking {
 };
 ServeRanking rank_serving(const std::vector<PredictedServe>& rows);
 
-// How memory was judged.
-struct FitSummary {
-  int worked = 0, worked_called_impossible = 0;
-  int out_of_memory = 0, out_of_memory_caught = 0;
-};
 FitSummary summarize_fits(const std::vector<PredictedServe>& rows);
 
 struct ServeValidation {

@@ -41,6 +41,13 @@ PredictedRow predict_memory(const PublishedRow& row) {
   return result;
 }
 
+PredictedRow predict_fits(const PublishedRow& row) {
+  const MemoryModel memory(row.scenario);
+  const bool fits = memory.fits(memory.evaluate(row.plans.front()).peak_bytes);
+  const double predicted = fits ? 1 : 0;
+  return {&row, predicted, predicted, predicted, row.plans.front()};
+}
+
 struct Timed {
   double measured = 0, predicted = 0;
   int repeats = 0;
@@ -51,23 +58,6 @@ std::string group_key(const PublishedRow& row) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", row.shape, row.scenario.model.vocab, row.gpu,
                      row.scenario.cluster.gpus, row.scenario.workload.seq, row.plans.front().gbs,
                      name_of(row.scenario.workload.precision), row.stack, row.source);
-}
-
-Json summary_json(const ErrorSummary& s) {
-  return {{"n", s.n},
-          {"mape", s.mape},
-          {"median", s.median},
-          {"bias", s.bias},
-          {"coverage_90", s.coverage_90}};
-}
-
-template <class Key>
-Json summaries_by(const std::vector<PredictedRow>& rows, Key key) {
-  std::map<std::string, std::vector<const PredictedRow*>> groups;
-  for (const PredictedRow& row : rows) groups[std::string(key(*row.row))].push_back(&row);
-  Json json = Json::object();
-  for (const auto& [name, members] : groups) json[name] = summary_json(summarize(members));
-  return json;
 }
 
 Json row_json(const PredictedRow& row) {
@@ -88,6 +78,7 @@ Json row_json(const PredictedRow& row) {
 
 PredictedRow predict_row(const PublishedRow& row) {
   if (row.metric == Metric::peak_bytes) return predict_memory(row);
+  if (row.metric == Metric::fits) return predict_fits(row);
   PredictedRow best{&row, 0, 0, 0, {}};
   const CostModel cost(row.scenario);
   for (const ParallelPlan& plan : row.plans) {
@@ -96,28 +87,10 @@ PredictedRow predict_row(const PublishedRow& row) {
     best.predicted = seconds;
     best.plan = plan;
   }
-  const engine::Interval interval = interval_of(best.predicted, row.scenario.rates.residual_sigma);
+  const engine::Interval interval = interval_of(best.predicted, cost.sigma(best.plan));
   best.low = interval.low;
   best.high = interval.high;
   return best;
-}
-
-ErrorSummary summarize(const std::vector<const PredictedRow*>& rows) {
-  ErrorSummary summary;
-  std::vector<double> sizes, errors;
-  for (const PredictedRow* row : rows) {
-    errors.push_back(row->error());
-    sizes.push_back(std::abs(row->error()));
-    summary.coverage_90 += row->row->measured >= row->low && row->row->measured <= row->high;
-  }
-  summary.n = static_cast<int>(rows.size());
-  if (rows.empty()) return summary;
-  const auto n = static_cast<double>(rows.size());
-  summary.mape = std::accumulate(sizes.begin(), sizes.end(), 0.0) / n;
-  summary.median = median(sizes);
-  summary.bias = median(errors);
-  summary.coverage_90 /= n;
-  return summary;
 }
 
 RankingSummary rank_groups(const std::vector<PredictedRow>& rows, const std::string& source,
@@ -153,6 +126,13 @@ RankingSummary rank_groups(const std::vector<PredictedRow>& rows, const std::str
   return summary;
 }
 
+FitSummary summarize_fits(const std::vector<PredictedRow>& rows) {
+  FitSummary summary;
+  for (const PredictedRow& row : rows)
+    if (row.row->metric == Metric::fits) summary.add(row.row->measured > 0, row.predicted > 0);
+  return summary;
+}
+
 Validation validate(PublishedRows rows) {
   Validation validation;
   validation.read = std::move(rows);
@@ -172,20 +152,24 @@ Json validation_to_json(const Validation& v) {
   for (const SkippedRow& row : v.read.skipped)
     skipped.push_back({{"id", row.id}, {"reason", row.reason}});
   const RankingSummary ranking = rank_groups(v.predicted);
-  return {
-      {"schema", "autotune.validate/1"},
-      {"rows", std::move(rows)},
-      {"summary",
-       {{"all", summary_json(summarize(all))},
-        {"by_source", summaries_by(v.predicted, [](const auto& r) { return r.source; })},
-        {"by_gpu", summaries_by(v.predicted, [](const auto& r) { return r.gpu; })},
-        {"by_stack", summaries_by(v.predicted, [](const auto& r) { return r.stack; })},
-        {"by_metric", summaries_by(v.predicted, [](const auto& r) { return name_of(r.metric); })}}},
-      {"ranking",
-       {{"groups", ranking.groups},
-        {"mean_spearman", ranking.mean_spearman},
-        {"mean_regret", ranking.mean_regret}}},
-      {"skipped", std::move(skipped)}};
+  const auto by = [&](auto key) {
+    return summaries_json(
+        summaries_by(v.predicted, [&](const PredictedRow& row) { return key(*row.row); }));
+  };
+  return {{"schema", "autotune.validate/1"},
+          {"rows", std::move(rows)},
+          {"summary",
+           {{"all", summary_json(summarize(all))},
+            {"by_source", by([](const PublishedRow& r) { return r.source; })},
+            {"by_gpu", by([](const PublishedRow& r) { return r.gpu; })},
+            {"by_stack", by([](const PublishedRow& r) { return r.stack; })},
+            {"by_metric", by([](const PublishedRow& r) { return name_of(r.metric); })}}},
+          {"fits", fits_json(summarize_fits(v.predicted))},
+          {"ranking",
+           {{"groups", ranking.groups},
+            {"mean_spearman", ranking.mean_spearman},
+            {"mean_regret", ranking.mean_regret}}},
+          {"skipped", std::move(skipped)}};
 }
 
 }  // namespace tuner

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tuner/validate/error_summary.h"
 #include "tuner/validate/published_row.h"
 
 namespace tuner {
@@ -15,16 +16,17 @@ struct PredictedRow {
   double low = 0, high = 0;   // 90 % interval
   engine::ParallelPlan plan;  // the one that counted, where the row leaves some open
 
-  double error() const { return predicted / row->measured - 1; }
+  // predicted / measured − 1; of `fits` the difference.
+  double error() const {
+    return row->metric == Metric::fits ? predicted - row->measured : predicted / row->measured - 1;
+  }
+  std::optional<Scored> scored() const {
+    if (row->metric == Metric::fits) return std::nullopt;
+    return Scored{error(), row->measured >= low && row->measured <= high};
+  }
 };
 
-struct ErrorSummary {
-  int n = 0;
-  double mape = 0, median = 0;  // of |error|
-  double bias = 0;              // median of the signed error
-  double coverage_90 = 0;       // share of rows whose measurement lies in the interval
-};
-ErrorSummary summarize(const std::vector<const PredictedRow*>& rows);
+FitSummary summarize_fits(const std::vector<PredictedRow>& rows);
 
 // Over groups of at least three different plans of one model, GPU type and count, sequence, batch,
 // precision and stack (repeats of a plan averaged first).

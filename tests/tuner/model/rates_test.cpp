@@ -74,5 +74,35 @@ TEST(Rates, TheMostSpecificScopeApplies) {
   EXPECT_EQ(resolved(), value - 1);
 }
 
+// A plan beyond the runs of the fit is less certain, and arithmetic it never saw is as uncertain as
+// an unknown stack.
+TEST(Rates, UncertaintyGrowsWithTheDistance) {
+  Seen seen;
+  seen.add("ampere/bf16", {4096, 2048, 2048, 1, 1, 8});
+  seen.add("ampere/bf16", {8192, 2048, 4096, 8, 4, 256});
+  EXPECT_DOUBLE_EQ(seen.distance({5000, 2048, 4096, 2, 2, 64}), 0);
+  EXPECT_DOUBLE_EQ(seen.distance({16384, 1024, 4096, 2, 2, 1024}), 1 + 1 + 2);
+  EXPECT_DOUBLE_EQ(Seen().distance({1, 1, 1, 1, 1, 1}), 0) << "nothing is known";
+  const Seen again = seen_from_json(seen_to_json(seen), "test");
+  EXPECT_EQ(again.formats, seen.formats);
+  EXPECT_EQ(again.most, seen.most);
+  EXPECT_THROW(seen_from_json(nlohmann::json{{"formats", {"ampere/bf16"}}}, "test"),
+               engine::InputError);
+
+  nlohmann::json json = built_in();
+  json["constants"]["residual_sigma"]["fitted"] = {{"default", 0.3}, {"megatron-2022", 0.04}};
+  const Scenario s = test_support::scenario_for({.stack = "megatron-2022"});
+  const auto sigma = [&](const char* format) {
+    Seen one;
+    one.add(format, {4096, 2048, 2048, 1, 1, 8});
+    json["fit"]["seen"] = {{"megatron-2022", seen_to_json(one)}};
+    return RatesTable::from_json(json, "rates.json")
+        .resolve(s.cluster, s.stack, s.workload.precision)
+        .residual_sigma;
+  };
+  EXPECT_DOUBLE_EQ(sigma("ampere/bf16"), 0.04);
+  EXPECT_DOUBLE_EQ(sigma("hopper/fp8"), 0.3);
+}
+
 }  // namespace
 }  // namespace tuner
