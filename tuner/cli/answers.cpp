@@ -24,11 +24,14 @@ bool is_utf8_locale() {
 
 void print_answer(const nlohmann::json& answer, const Arguments& arguments) {
   if (arguments.flag("--json")) return print_result(json_text(answer) + "\n");
-  ReportStyle style;
-  style.width = output_width();
-  style.color = use_color(arguments.color(), Stream::result);
-  style.ascii = !is_utf8_locale();
-  print_result(render_text(answer, style));
+  print_result(render_text(answer, report_style(arguments)));
+}
+
+ReportStyle report_style(const Arguments& arguments) {
+  return {.width = output_width(),
+          .color = use_color(arguments.color(), Stream::result),
+          .ascii = arguments.ascii() || !is_utf8_locale(),
+          .wide = arguments.wide()};
 }
 
 RunRecord unfinished_run(const Arguments& arguments, const engine::ModelSpec& model,

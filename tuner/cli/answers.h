@@ -6,12 +6,16 @@
 #include "engine/plan/model_spec.h"
 #include "tuner/cli/command.h"
 #include "tuner/model/cluster_spec.h"
+#include "tuner/report/report.h"
 #include "tuner/store/store.h"
 
 namespace tuner {
 
 // Prints the answer as text, or as JSON with --json.
 void print_answer(const nlohmann::json& answer, const Arguments& arguments);
+
+// How text is laid out: for this terminal, and as the user asks.
+ReportStyle report_style(const Arguments& arguments);
 
 // Stores the answer as a run after it was printed, so that trouble with the store loses nothing
 // that the user has asked for; throws engine::Error (storage) then.

@@ -61,6 +61,8 @@ const std::vector<Option>& common_options() {
        .help = "Colour the output",
        .default_text = "auto",
        .choices = {"auto", "always", "never"}},
+      {.name = "--ascii", .help = "Write no character beyond ASCII in reports"},
+      {.name = "--wide", .help = "Keep every column of the tables in reports, however wide"},
       {.name = "--help", .help = "Show the whole help, or with -h a short one", .letter = 'h'}};
   return kOptions;
 }

@@ -60,6 +60,8 @@ class Arguments {
   const std::vector<std::string>& texts(const std::string& name) const;  // empty when not given
 
   ColorChoice color() const { return color_; }
+  bool ascii() const { return flag("--ascii"); }
+  bool wide() const { return flag("--wide"); }
   // What was typed, fit for a shell: "autotune train --model 175b --gpus 1024".
   const std::string& command_line() const { return command_line_; }
 
@@ -96,7 +98,7 @@ struct Command {
   int (*run)(const Arguments&) = nullptr;
 };
 
-// Options that every command understands: --help, -h, --color.
+// Options that every command understands: --help, -h, --color, --ascii, --wide.
 const std::vector<Option>& common_options();
 
 // Options that many commands share.

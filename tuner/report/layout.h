@@ -10,6 +10,12 @@
 
 namespace tuner {
 
+// Throws InputError for an answer of an unknown schema, and for one that cannot be read.
+Document document_of_answer(const nlohmann::json& answer);
+
+// Whether anything of the block stands in text: of pictures only the plots do.
+bool has_text(const Block& block);
+
 std::string render_document(const Document& document, const ReportStyle& style);
 std::string render_document_markdown(const Document& document);
 

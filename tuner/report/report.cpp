@@ -43,18 +43,18 @@ std::variant<TrainAnswer, EstimateAnswer, SizeAnswer, InferAnswer, ServeEstimate
                   cut_to_width(harmless(name), 64)));
 }
 
-Document read_document(const Json& answer) {
+}  // namespace
+
+Document document_of_answer(const Json& answer) {
   return std::visit([](const auto& read) { return document_of(read); }, read_answer(answer));
 }
 
-}  // namespace
-
 std::string render_text(const Json& answer, const ReportStyle& style) {
-  return render_document(read_document(answer), style);
+  return render_document(document_of_answer(answer), style);
 }
 
 std::string render_markdown(const Json& answer) {
-  return render_document_markdown(read_document(answer));
+  return render_document_markdown(document_of_answer(answer));
 }
 
 std::string render_csv(const Json& answer) {

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
+#include "tuner/model/cost_model.h"
 #include "tuner/search/answer_json.h"
 #include "tuner/search/explain.h"
 #include "tuner/search/recommendation.h"
@@ -25,6 +26,7 @@ Json stack_json(const Scenario& scenario) {
           {"vocab_multiple", scenario.stack.vocab_multiple},
           {"memory_error", scenario.stack.memory_error},
           {"residual_sigma", scenario.rates.residual_sigma},
+          {"residual_correlation", scenario.rates.residual_correlation},
           {"rates_origin", scenario.rates.origin}};
 }
 
@@ -60,6 +62,46 @@ Json runner_up_json(const Scenario& scenario, const RunnerUp& runner_up) {
   json["probability_faster"] = runner_up.probability_faster;
   json["difference"] = runner_up.difference;
   return json;
+}
+
+// The passes of the best plan's pipeline, a list of stages for every chunk; null where ranks share
+// cores and so do not keep to the schedule.
+Json pipeline_json(const Scenario& scenario, const engine::ParallelPlan& plan) {
+  if (plan.pp == 1 || scenario.cluster.device.is_cpu()) return nullptr;
+  const CostModel cost(scenario);
+  const PipelineTimes times = cost.pipeline_times(cost.micro_batch_cost(plan), plan);
+  Json forward = Json::array(), backward = Json::array();
+  for (int chunk = 0; chunk < times.chunks(); ++chunk) {
+    std::vector<double> ahead, back;
+    for (int stage = 0; stage < times.stages(); ++stage) {
+      ahead.push_back(times.forward(stage, chunk));
+      back.push_back(times.backward(stage, chunk));
+    }
+    forward.push_back(std::move(ahead));
+    backward.push_back(std::move(back));
+  }
+  return {{"micro_batches", plan.micro_batches()},
+          {"forward_seconds", std::move(forward)},
+          {"backward_seconds", std::move(backward)}};
+}
+
+// All plans that fit, thinned: columns of equal length.
+Json fitting_json(const SearchResult& search) {
+  std::vector<double> seconds, bytes;
+  std::vector<int64_t> plans;
+  std::vector<std::string> text;
+  for (const PlanCell& cell : search.cells) {
+    seconds.push_back(cell.step_seconds);
+    bytes.push_back(cell.peak_bytes);
+    plans.push_back(cell.plans);
+    text.push_back(engine::describe(cell.plan));
+  }
+  return {{"memory_width", search.cell_width.memory},
+          {"time_width", search.cell_width.time},
+          {"step_seconds", std::move(seconds)},
+          {"peak_bytes", std::move(bytes)},
+          {"plans", std::move(plans)},
+          {"text", std::move(text)}};
 }
 
 Json search_json(const Recommendation& r) {
@@ -124,6 +166,8 @@ Json recommendation_to_json(const Recommendation& r) {
                {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
                {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
                {"grid", grid_json(r.scenario, r.grid)},
+               {"pipeline", found ? pipeline_json(r.scenario, r.best->plan) : Json(nullptr)},
+               {"fitting", fitting_json(r.search)},
                {"measurement", measurement_json(r)},
                {"reasons", r.reasons},
                {"remedies", r.remedies},
