@@ -50,6 +50,7 @@ struct Chart {
   std::vector<Series> series = {};
   std::vector<Limit> limits = {};
   bool diagonal = false;  // a line where x equals y
+  bool wide = false;      // worth the whole width of a page
   bool in_text = false;   // terminals plot it; of the others they show the numbers
   std::string note = {};
 };
@@ -64,7 +65,10 @@ struct Timeline {
     std::string text = {};      // within the pass, where there is room
   };
   std::string title;
-  std::vector<std::string> lanes;
+  struct Lane {
+    std::string name, detail;
+  };
+  std::vector<Lane> lanes;
   std::vector<std::string> kinds;
   std::vector<Pass> passes;
   std::string note = {};

@@ -113,7 +113,7 @@ class Page {
   }
   void picture(const Block& block) {
     const auto* chart = std::get_if<Chart>(&block);
-    const bool wide = chart == nullptr || chart->categories.size() > 12;
+    const bool wide = chart == nullptr || chart->wide || chart->categories.size() > 12;
     body_ += wide ? "<section class=\"card wide\">\n" : "<section class=\"card\">\n";
     std::visit([this](const auto& content) { put(content); }, block);
     body_ += "</section>\n";

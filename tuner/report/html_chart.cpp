@@ -111,18 +111,15 @@ std::string pass_texts(const Timeline& timeline, double scale) {
   return out;
 }
 
-std::string lanes(const Timeline& timeline, double length) {
-  std::vector<double> busy(timeline.lanes.size(), 0);
-  for (const Timeline::Pass& pass : timeline.passes)
-    busy[static_cast<size_t>(pass.lane)] += pass.end - pass.start;
+std::string lanes(const Timeline& timeline) {
   std::string out;
   for (size_t lane = 0; lane < timeline.lanes.size(); ++lane) {
     const double top = lane_top(static_cast<int>(lane));
     out += fmt::format(
         "<rect class=\"lane\" x=\"{0:g}\" y=\"{1:g}\" width=\"{2:g}\" height=\"{3:g}\"/>"
-        "<text x=\"0\" y=\"{4:g}\">{5}</text><text x=\"{6:g}\" y=\"{4:g}\">{7:.0f} % busy</text>",
-        kLabelRoom, top, kPlotWidth, kLaneHeight, top + 14, html_escaped(timeline.lanes[lane]),
-        kLabelRoom + kPlotWidth + 6, 100 * busy[lane] / length);
+        "<text x=\"0\" y=\"{4:g}\">{5}</text><text x=\"{6:g}\" y=\"{4:g}\">{7}</text>",
+        kLabelRoom, top, kPlotWidth, kLaneHeight, top + 14, html_escaped(timeline.lanes[lane].name),
+        kLabelRoom + kPlotWidth + 6, html_escaped(timeline.lanes[lane].detail));
   }
   return out;
 }
@@ -151,7 +148,7 @@ std::string timeline_svg(const Timeline& timeline) {
   std::string out = fmt::format(
       "<svg class=\"timeline\" viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\">",
       kLabelRoom + kPlotWidth + kBusyRoom, bottom + 20, html_escaped(timeline.title));
-  out += lanes(timeline, length);
+  out += lanes(timeline);
   for (const auto& [look, path] : paths_of(timeline, scale))
     out += fmt::format("<path class=\"{}\" d=\"{}\"/>", look, path);
   return out + pass_texts(timeline, scale) + time_marks(length, bottom) + "</svg>";

@@ -116,7 +116,7 @@ Chart fitting_chart(const TrainAnswer& answer) {
   chart.title = "Throughput against memory, all plans that fit";
   chart.x = {"memory of the fullest GPU", Quantity::bytes};
   chart.y = {"tokens/s per GPU"};
-  chart.in_text = true;
+  chart.in_text = chart.wide = true;
   const Question& question = answer.question;
   if (answer.fitting.plans.empty() || question.gpus <= 0) return chart;
   Chart::Series all{"plans that fit", Chart::Mark::faint, {}};
@@ -167,14 +167,15 @@ namespace {
 
 // The most groups of micro-batches whose passes can still be told apart; 0 = not even one.
 engine::PipelineShape drawn_shape(const engine::PipelineShape& whole) {
-  constexpr int64_t kMostPasses = 6000;
-  const auto passes = [](const engine::PipelineShape& shape) {
-    return 2 * shape.micro_batches * shape.stages * shape.chunks;
+  constexpr int64_t kMostPasses = 10'000, kMostOfLane = 250;
+  const auto drawable = [](const engine::PipelineShape& shape) {
+    const int64_t of_lane = 2 * shape.micro_batches * shape.chunks;
+    return of_lane <= kMostOfLane && of_lane * shape.stages <= kMostPasses;
   };
-  if (passes(whole) <= kMostPasses) return whole;
+  if (drawable(whole)) return whole;
   for (int64_t groups = 4; groups >= 1; --groups) {
     const engine::PipelineShape shape = engine::shortened(whole, groups);
-    if (passes(shape) <= kMostPasses) return shape;
+    if (drawable(shape)) return shape;
   }
   return {whole.stages, whole.chunks, 0};
 }
@@ -197,21 +198,32 @@ Timeline pipeline_picture(const PipelineRecord& pipeline) {
       const auto c = static_cast<size_t>(chunk), s = static_cast<size_t>(stage);
       times.set(stage, chunk, pipeline.forward[c][s], pipeline.backward[c][s]);
     }
-  for (int stage = 0; stage < stages; ++stage)
-    timeline.lanes.push_back(fmt::format("stage {}", stage));
+  const double length = simulate_pipeline(times, whole.micro_batches);
+  for (int stage = 0; stage < stages; ++stage) {
+    double busy = 0;
+    for (int chunk = 0; chunk < chunks; ++chunk)
+      busy += times.forward(stage, chunk) + times.backward(stage, chunk);
+    const double share = busy * static_cast<double>(whole.micro_batches) / length;
+    timeline.lanes.push_back(
+        {fmt::format("stage {}", stage), fmt::format("{:.0f} % busy", 100 * share)});
+  }
   for (const PipelinePass& pass : pipeline_timeline(times, shape)) {
     const bool backward = pass.step.kind == engine::PipelineStep::Kind::backward;
     timeline.passes.push_back({pass.stage, backward ? 1 : 0, pass.step.chunk % 2 == 1, pass.start,
                                pass.end, fmt::format("{}", pass.step.micro_batch + 1)});
   }
-  timeline.note =
-      fmt::format("{} schedule; numbers are micro-batches{}; white is waiting.",
-                  chunks > 1 ? "Interleaved 1F1B" : "1F1B",
-                  chunks > 1 ? ", the two shades alternate between the chunks of a stage" : "");
+  constexpr int64_t kMostNumbered = 60;
+  timeline.note = chunks > 1 ? "Interleaved 1F1B schedule; the two shades alternate between the "
+                               "chunks of a stage; pale is waiting."
+                             : "1F1B schedule; pale is waiting.";
+  if (2 * shape.micro_batches * chunks <= kMostNumbered)
+    timeline.note += " Numbers are micro-batches.";
   if (shape.micro_batches < whole.micro_batches)
-    timeline.note +=
-        fmt::format(" {} of the {} micro-batches are drawn: the middle of the step repeats itself.",
-                    format_grouped(shape.micro_batches), format_grouped(whole.micro_batches));
+    timeline.note += fmt::format(
+        " {} of the {} micro-batches are drawn, as the middle of the step repeats itself; the "
+        "shares "
+        "are of the whole step.",
+        format_grouped(shape.micro_batches), format_grouped(whole.micro_batches));
   return timeline;
 }
 

@@ -53,9 +53,9 @@
   }
 
   // Limits, the diagonal and 90 % intervals, which Chart.js does not draw itself.
-  const extras = {
+  const extras = (above) => ({
     id: "extras",
-    beforeDatasetsDraw(view) {
+    [above](view) {
       const { ctx, chartArea: area, scales } = view;
       const chart = view.config.options.source;
       ctx.save();
@@ -73,12 +73,11 @@
         else { ctx.moveTo(area.left, at); ctx.lineTo(area.right, at); }
         ctx.stroke();
         const width = ctx.measureText(limit.name).width;
-        if (vertical) {
-          const fits = at - width - 4 > area.left;
-          ctx.fillText(limit.name, fits ? at - width - 4 : at + 4, area.top + 12 + 13 * index);
-        } else {
+        // Names of upright lines stand above the plane, one below the other.
+        if (vertical)
+          ctx.fillText(limit.name, Math.max(0, Math.min(at - width / 2, view.width - width)), area.top - 4 - 13 * index);
+        else
           ctx.fillText(limit.name, area.right - width - 4, at - 4);
-        }
       });
       ctx.setLineDash([]);
       if (chart.diagonal) {
@@ -110,9 +109,11 @@
         }
       ctx.restore();
     },
-  };
+  });
 
-  const common = (chart) => ({
+  const uprights = (chart, lying) => chart.limits.filter((limit) => lying || limit.of_x).length;
+  const common = (chart, lying) => ({
+    layout: { padding: { top: 6 + 13 * uprights(chart, lying) } },
     source: chart, animation: false, responsive: true, maintainAspectRatio: false,
     plugins: {
       legend: { position: "bottom", labels: { color: css("--text"), boxWidth: 12, boxHeight: 12, padding: 10 } },
@@ -122,7 +123,7 @@
   function barsConfig(chart, unit) {
     const lying = chart.categories.length <= 12;
     const value = lying ? "x" : "y", place = lying ? "y" : "x";
-    const options = common(chart);
+    const options = common(chart, lying);
     options.indexAxis = place;
     options.scales = {
       [value]: { ...axisOf(chart, "y", unit), stacked: true },
@@ -143,7 +144,7 @@
       backgroundColor: palette[index % palette.length], borderColor: css("--card"), borderWidth: 0.5,
       maxBarThickness: 34,
     }));
-    return { type: "bar", data: { labels: chart.categories, datasets }, options, plugins: [extras] };
+    return { type: "bar", data: { labels: chart.categories, datasets }, options, plugins: [extras("afterDatasetsDraw")] };
   }
 
   function seriesStyle(series, index, chart) {
@@ -159,7 +160,7 @@
   }
 
   function planeConfig(chart, xUnit, yUnit) {
-    const options = common(chart);
+    const options = common(chart, false);
     options.scales = { x: axisOf(chart, "x", xUnit), y: axisOf(chart, "y", yUnit) };
     for (const axis of ["x", "y"]) {
       const unit = axis === "x" ? xUnit : yUnit;
@@ -200,7 +201,7 @@
             scale.suggestedMin = Math.min(scale.suggestedMin ?? low, low);
             scale.suggestedMax = Math.max(scale.suggestedMax ?? high, high);
           }
-    return { type: "scatter", data: { datasets }, options, plugins: [extras] };
+    return { type: "scatter", data: { datasets }, options, plugins: [extras("beforeDatasetsDraw")] };
   }
 
   function draw(canvas) {
@@ -273,7 +274,7 @@
       button.addEventListener("click", () => sortBy(table, column, head));
       head.append(button);
     });
-    if (table.tBodies.length < 4) return;
+    if (table.tBodies.length < 6 || table.querySelector(".bars")) return;
     const filter = document.createElement("input");
     filter.type = "search";
     filter.className = "filter";
