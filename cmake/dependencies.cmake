@@ -4,6 +4,7 @@ find_package(fmt CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
+find_package(tomlplusplus CONFIG REQUIRED)
 
 set(AUTOTUNE_MISSING "" CACHE INTERNAL "Optional parts that are left out, with the package each needs")
 function(autotune_missing part package)

@@ -148,6 +148,7 @@ TEST(Layering, VendorHeadersStayInTheirPlace) {
       {R"((oneapi/dnnl/)?dnnl.*)", ".*", 1},
       {R"(sentencepiece.*)", R"(engine/data/sentencepiece/.*)", 1},
       {R"(sqlite3.*)", "tuner/store/.*", 1},
+      {R"(toml\+\+/.*)", R"(tuner/cli/settings_file\.cpp)", 1},
       {R"(CLI/.*)", R"(tuner/cli/parser\.cpp)", 1},
       {R"(nlohmann/json\.hpp)", R"(.*\.cpp)", 100},
   };

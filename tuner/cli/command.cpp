@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/errors.h"
+#include "tuner/store/store.h"
 
 namespace tuner {
 
@@ -30,7 +31,7 @@ std::optional<bool> Arguments::toggle(const std::string& name) const {
 }
 
 std::optional<int64_t> Arguments::integer(const std::string& name) const {
-  const Value& found = value(name, {ValueKind::integer});
+  const Value& found = value(name, {ValueKind::integer, ValueKind::integers});
   return found.given ? std::optional(found.integers.front()) : std::nullopt;
 }
 
@@ -46,7 +47,7 @@ std::optional<std::string> Arguments::text(const std::string& name) const {
 }
 
 const std::vector<int64_t>& Arguments::integers(const std::string& name) const {
-  return value(name, {ValueKind::integers}).integers;
+  return value(name, {ValueKind::integer, ValueKind::integers}).integers;
 }
 
 const std::vector<std::string>& Arguments::texts(const std::string& name) const {
@@ -67,7 +68,41 @@ const std::vector<Option>& common_options() {
   return kOptions;
 }
 
+namespace {
+
+// The runs in the usual place; none when they cannot be read.
+std::vector<std::string> stored_runs() {
+  std::vector<std::string> ids;
+  try {
+    for (const RunSummary& run : Store(default_store_path(), Access::read).runs())
+      ids.push_back(std::to_string(run.id));
+  } catch (const engine::Error&) {
+    ids.clear();
+  }
+  return ids;
+}
+
+}  // namespace
+
+Option run_argument(ValueKind kind, std::string help, bool required) {
+  return {.name = "ID",
+          .kind = kind,
+          .help = std::move(help),
+          .low = 1,
+          .required = required,
+          .suggest = stored_runs};
+}
+
 Option json_option() { return {.name = "--json", .help = "Write the answer as JSON"}; }
+
+Option price_option() {
+  return {.name = "--gpu-hour-price",
+          .kind = ValueKind::number,
+          .placeholder = "P",
+          .help = "Price of one GPU for one hour; the answer then has the cost",
+          .low = 0.000001,
+          .high = 1e6};
+}
 
 Option database_option() {
   return {.name = "--db",

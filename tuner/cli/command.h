@@ -39,6 +39,8 @@ struct Option {
   char letter = 0;  // 'y' for -y
   // Further check of each text: returns what is wrong with it, or an empty string.
   std::string (*check)(const std::string& value) = nullptr;
+  // Names that are legal beside others, for completion.
+  std::vector<std::string> (*suggest)() = nullptr;
 
   bool takes_value() const { return kind != ValueKind::flag && kind != ValueKind::negatable; }
   bool takes_list() const { return kind == ValueKind::integers || kind == ValueKind::texts; }
@@ -53,7 +55,7 @@ class Arguments {
   bool has(const std::string& name) const;                         // given by the user
   bool flag(const std::string& name) const;                        // flag: given
   std::optional<bool> toggle(const std::string& name) const;       // negatable
-  std::optional<int64_t> integer(const std::string& name) const;   // integer
+  std::optional<int64_t> integer(const std::string& name) const;   // integer; of a list the first
   std::optional<double> number(const std::string& name) const;     // count, number, bytes, seconds
   std::optional<std::string> text(const std::string& name) const;  // text
   const std::vector<int64_t>& integers(const std::string& name) const;   // empty when not given
@@ -101,8 +103,14 @@ struct Command {
 // Options that every command understands: --help, -h, --color, --ascii, --wide.
 const std::vector<Option>& common_options();
 
+// All commands, in the order of the help.
+const std::vector<Command>& all_commands();
+
 // Options that many commands share.
 Option json_option();
 Option database_option();
+Option price_option();
+// The positional ID of stored runs.
+Option run_argument(ValueKind kind, std::string help, bool required);
 
 }  // namespace tuner

@@ -22,5 +22,8 @@ std::vector<Command> runs_commands();
 Command models_command();
 Command gpus_command();
 Command explain_command();
+Command config_command();
+Command completion_command();
+Command man_command();
 
 }  // namespace tuner

@@ -88,11 +88,12 @@ Command gpus_command() {
           .description = "NAME is a GPU or system of the list, or the path of a file of your own.",
           .examples = {{"gpus", "All GPUs and systems"},
                        {"gpus a100-80gb", "The numbers of one"},
-                       {"gpus h100-sxm --json", "The same as JSON"}},
+                       {"gpus h100-80gb --json", "The same as JSON"}},
           .options = {json_option()},
           .positionals = {{.name = "NAME",
                            .kind = ValueKind::text,
-                           .help = "A GPU, a system or a file"}},
+                           .help = "A GPU, a system or a file",
+                           .suggest = cluster_names}},
           .run = run_gpus};
 }
 

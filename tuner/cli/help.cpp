@@ -95,6 +95,12 @@ std::vector<Entry> command_entries(std::span<const Command> commands, std::strin
 
 }  // namespace
 
+std::vector<std::pair<int, std::string_view>> exit_code_meanings() {
+  std::vector<std::pair<int, std::string_view>> all;
+  for (const auto& [code, meaning] : kExitCodes) all.emplace_back(static_cast<int>(code), meaning);
+  return all;
+}
+
 std::string program_help(std::span<const Command> commands, bool full, const Style& style) {
   std::string text =
       "autotune finds the fastest way to train or serve a large language model on given "
@@ -116,8 +122,8 @@ std::string program_help(std::span<const Command> commands, bool full, const Sty
   text += heading(style, "Options") + listing(options);
   if (!full) return text + "\n`autotune --help` adds examples and the exit codes.\n";
   std::vector<Entry> codes;
-  for (const auto& [code, meaning] : kExitCodes)
-    codes.push_back({fmt::format("{:>3}", static_cast<int>(code)), std::string(meaning)});
+  for (const auto& [code, meaning] : exit_code_meanings())
+    codes.push_back({fmt::format("{:>3}", code), std::string(meaning)});
   return text + heading(style, "Exit codes") + listing(codes);
 }
 

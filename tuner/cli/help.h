@@ -3,6 +3,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tuner/cli/command.h"
 
@@ -15,6 +17,8 @@ std::string command_help(const Command& command, bool full, const Style& style);
 // What `autotune estimate --help` prints: the commands that begin with these words.
 std::string group_help(std::span<const Command> commands, std::string_view words,
                        const Style& style);
+// Every exit code and what it means.
+std::vector<std::pair<int, std::string_view>> exit_code_meanings();
 // What `autotune --version` prints: version, commit, compiler, libraries.
 std::string version_text();
 // "0.1.0"

@@ -101,7 +101,8 @@ Command models_command() {
           .options = {json_option()},
           .positionals = {{.name = "NAME",
                            .kind = ValueKind::text,
-                           .help = "A model, a parameter count or a config.json"}},
+                           .help = "A model, a parameter count or a config.json",
+                           .suggest = model_names}},
           .run = run_models};
 }
 

@@ -44,17 +44,18 @@ class ArgumentsBuilder {
       for (const Option& option : *table) arguments_.values_[option.name].kind = option.kind;
   }
 
-  Arguments build(const Words& words) {
+  Arguments build(const Words& words, const std::vector<Setting>& settings) {
     const auto end = std::find(words.begin(), words.end(), "--");
     split_words(Words(words.begin(), end));
     if (end != words.end()) loose_.insert(loose_.end(), end + 1, words.end());
     read_positionals();
-    check_required(options_);
-    check_required(command_.positionals);
-    if (!problems_.empty()) throw engine::InputError(problems_);
     arguments_.color_ = requested_color(words);
     arguments_.command_line_ = "autotune " + command_.words;
     for (const std::string& word : words) arguments_.command_line_ += " " + quoted_for_shell(word);
+    for (const Setting& setting : settings) apply(setting);
+    check_required(options_);
+    check_required(command_.positionals);
+    if (!problems_.empty()) throw engine::InputError(problems_);
     return std::move(arguments_);
   }
 
@@ -96,6 +97,38 @@ class ArgumentsBuilder {
       }
     }
     sort_out_unknown(app.remaining(), words);
+  }
+
+  // Gives an option that the command line lacks its configured value. It becomes part of the stored
+  // command line, which so gives the same answer elsewhere.
+  void apply(const Setting& setting) {
+    const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) {
+      return option.name == setting.option;
+    });
+    if (found == options_.end() || arguments_.values_[found->name].given) return;
+    const size_t sound = problems_.size();
+    if (found->takes_value()) {
+      read_values(*found, {setting.value});
+      arguments_.command_line_ +=
+          fmt::format(" {} {}", found->name, quoted_for_shell(setting.value));
+    } else {
+      apply_flag(*found, setting.value);
+    }
+    for (size_t i = sound; i < problems_.size(); ++i)
+      problems_[i] += fmt::format(" (set by {})", setting.origin);
+    if (found->name == "--color") arguments_.color_ = requested_color({"--color", setting.value});
+  }
+
+  void apply_flag(const Option& option, const std::string& text) {
+    const bool on = text == "true" || text == "1" || text == "yes" || text == "on";
+    if (!on && text != "false" && text != "0" && text != "no" && text != "off")
+      return problem(fmt::format("{} must be set to true or false, not '{}'", option.name,
+                                 text.substr(0, 64)));
+    if (!on && option.kind == ValueKind::flag) return;
+    Arguments::Value& value = arguments_.values_[option.name];
+    value.given = true;
+    value.on = on;
+    arguments_.command_line_ += " " + (on ? option.name : option.negation());
   }
 
   // Takes the words that CLI11 could not place: unknown options, and those that are loose.
@@ -275,8 +308,9 @@ class ArgumentsBuilder {
   std::vector<std::string> problems_;
 };
 
-Arguments parse_arguments(const Command& command, const Words& words) {
-  return ArgumentsBuilder(command).build(words);
+Arguments parse_arguments(const Command& command, const Words& words,
+                          const std::vector<Setting>& settings) {
+  return ArgumentsBuilder(command).build(words, settings);
 }
 
 }  // namespace tuner

@@ -8,7 +8,9 @@
 #include <new>
 
 #include "engine/base/errors.h"
+#include "tuner/cli/completion.h"
 #include "tuner/cli/help.h"
+#include "tuner/cli/settings.h"
 
 namespace tuner {
 namespace {
@@ -35,19 +37,35 @@ int print_help(std::span<const Command> commands, const CommandMatch& match, Hel
   return exit_status(engine::ExitCode::found);
 }
 
+// `autotune complete -- WORDS`: what the scripts of `autotune completion` ask.
+int print_candidates(std::span<const Command> commands, const Words& words) {
+  const auto separator = std::find(words.begin(), words.end(), "--");
+  const Words typed(separator == words.end() ? separator : separator + 1, words.end());
+  for (const auto& [word, help] : complete(commands, typed))
+    print_result(help.empty() ? word + "\n" : fmt::format("{}\t{}\n", word, help));
+  return exit_status(engine::ExitCode::found);
+}
+
+Arguments checked_arguments(std::span<const Command> commands, const CommandMatch& match) {
+  const Settings settings = Settings::load(commands);
+  for (const std::string& warning : settings.warnings())
+    print_message("warning: " + warning + "\n");
+  return parse_arguments(*match.command, match.rest, settings.of(*match.command));
+}
+
 int dispatch(std::span<const Command> commands, const Words& words) {
   if (!words.empty() && words.front() == "--version") {
     print_result(version_text());
     return exit_status(engine::ExitCode::found);
   }
+  if (!words.empty() && words.front() == "complete") return print_candidates(commands, words);
   if (!words.empty() && words.front() == "help")
     return print_help(commands, match_command(commands, Words(words.begin() + 1, words.end())),
                       HelpLevel::full);
   const CommandMatch match = match_command(commands, words);
   if (const HelpLevel level = requested_help(match.rest); level != HelpLevel::none)
     return print_help(commands, match, level);
-  if (match.command != nullptr)
-    return match.command->run(parse_arguments(*match.command, match.rest));
+  if (match.command != nullptr) return match.command->run(checked_arguments(commands, match));
   const Style style(use_color(requested_color(words), Stream::message));
   print_message(match.verb.empty() ? program_help(commands, false, style)
                                    : group_help(commands, match.verb, style));

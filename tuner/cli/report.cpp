@@ -96,8 +96,8 @@ Command report_command() {
             .help = "Write a page for a browser, with charts, to this file; - is standard output"},
            json_option(),
            database_option()},
-      .positionals =
-          {{.name = "ID", .kind = ValueKind::integer, .help = "Number of a run", .low = 1}},
+      .positionals = {run_argument(ValueKind::integer,
+                                   "The number of a run; the newest one without it", false)},
       .run = run_report};
 }
 

@@ -196,10 +196,6 @@ int run_delete(const Arguments& arguments) {
   return 0;
 }
 
-Option id_argument(ValueKind kind, std::string help) {
-  return {.name = "ID", .kind = kind, .help = std::move(help), .low = 1, .required = true};
-}
-
 }  // namespace
 
 std::vector<Command> runs_commands() {
@@ -235,14 +231,14 @@ std::vector<Command> runs_commands() {
            .examples = {{"runs show 17", "What was asked and what came out"},
                         {"runs show 17 --json", "With the whole answer"}},
            .options = {json_option(), database_option()},
-           .positionals = {id_argument(ValueKind::integer, "The number of a run")},
+           .positionals = {run_argument(ValueKind::integer, "The number of a run", true)},
            .run = run_show},
           {.words = "runs delete",
            .summary = "Delete stored runs; what was measured in them stays for later runs",
            .examples = {{"runs delete 17 18", "Two runs, after a question"},
                         {"runs delete 3..9 --yes", "Seven runs, without one"}},
            .options = {{.name = "--yes", .help = "Do not ask", .letter = 'y'}, database_option()},
-           .positionals = {id_argument(ValueKind::integers, "The numbers of the runs")},
+           .positionals = {run_argument(ValueKind::integers, "The numbers of the runs", true)},
            .run = run_delete}};
 }
 

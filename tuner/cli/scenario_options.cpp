@@ -161,12 +161,14 @@ std::vector<To> converted(const std::vector<int64_t>& values) {
 }  // namespace
 
 std::vector<Option> machine_options(const std::string& gpus_help, const std::string& stack_help,
-                                    const std::string& stack_default) {
+                                    const std::string& stack_default,
+                                    std::vector<std::string> (*stacks)()) {
   return {{.name = "--model",
            .kind = ValueKind::text,
            .placeholder = "MODEL",
            .help = "A preset, a size such as 175b, or the path of a Hugging Face config.json",
-           .required = true},
+           .required = true,
+           .suggest = model_names},
           {.name = "--gpus",
            .kind = ValueKind::integer,
            .placeholder = "N",
@@ -178,12 +180,14 @@ std::vector<Option> machine_options(const std::string& gpus_help, const std::str
            .kind = ValueKind::text,
            .placeholder = "GPU",
            .help = "A GPU, a system, or a profile of your own (FILE.json)",
-           .default_text = "a100-80gb"},
+           .default_text = "a100-80gb",
+           .suggest = cluster_names},
           {.name = "--stack",
            .kind = ValueKind::text,
            .placeholder = "NAME",
            .help = stack_help,
-           .default_text = stack_default},
+           .default_text = stack_default,
+           .suggest = stacks},
           {.name = "--gpus-per-node",
            .kind = ValueKind::integer,
            .placeholder = "N",
@@ -196,7 +200,7 @@ std::vector<Option> machine_options(const std::string& gpus_help, const std::str
 std::vector<Option> scenario_options() {
   std::vector<Option> options =
       machine_options("Number of GPUs; all of them are used", "The training software",
-                      "megatron-2022 up to Ampere, megatron-core later");
+                      "megatron-2022 up to Ampere, megatron-core later", stack_names);
   const std::vector<Option> workload = {
       {.name = "--seq",
        .kind = ValueKind::integer,

@@ -14,7 +14,8 @@ namespace tuner {
 // --model --gpus --gpu --stack --gpus-per-node: the model and the machines, of training and
 // serving.
 std::vector<Option> machine_options(const std::string& gpus_help, const std::string& stack_help,
-                                    const std::string& stack_default);
+                                    const std::string& stack_default,
+                                    std::vector<std::string> (*stacks)());
 // --model --gpus --gpu --stack --gpus-per-node --seq --gbs --tokens --precision --attention
 std::vector<Option> scenario_options();
 // --tp --pp … as lists that restrict a search.

@@ -122,9 +122,9 @@ void set_workload(const Arguments& arguments, bool batch_is_one, ServeQuestion& 
 
 std::vector<Option> serve_scenario_options() {
   std::vector<std::string> statistics(kStatisticNames.begin(), kStatisticNames.end());
-  std::vector<Option> options =
-      machine_options("Number of GPUs, at most",
-                      "The serving software, or NAME@RELEASE for an older one", "tensorrt-llm");
+  std::vector<Option> options = machine_options(
+      "Number of GPUs, at most", "The serving software, or NAME@RELEASE for an older one",
+      "tensorrt-llm", serve_stack_names);
   const std::vector<Option> workload = {
       number("--input", "Tokens of a prompt", "512", kLongest),
       number("--output", "Tokens generated for it", "128", kLongest),

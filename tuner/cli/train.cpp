@@ -16,6 +16,7 @@
 #include "tuner/cli/progress.h"
 #include "tuner/cli/scenario_options.h"
 #include "tuner/cli/stop_signals.h"
+#include "tuner/cli/sweep.h"
 #include "tuner/search/measure.h"
 #include "tuner/search/recommendation.h"
 
@@ -41,6 +42,7 @@ int predict_only(const Arguments& arguments, const ScenarioAnswer& asked,
                  const Restrictions& restrictions) {
   Recommendation r = recommend(asked.scenario, restrictions);
   add_defaults(r, asked.defaults);
+  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
   const nlohmann::json answer = recommendation_to_json(r);
   print_answer(answer, arguments);
   store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "train", title_of(r),
@@ -108,6 +110,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
     });
   }
   add_defaults(r, asked.defaults);
+  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
   const nlohmann::json answer = recommendation_to_json(r);
   const Ending ending = ending_of(r, signals.seen());
   print_answer(answer, arguments);
@@ -154,6 +157,8 @@ void refuse_foreign_device(const Scenario& scenario) {
 }
 
 int run_train(const Arguments& arguments) {
+  if (const auto& counts = arguments.integers("--gpus"); counts.size() > 1)
+    return run_sweep(arguments, counts);
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
   if (request.most_plans > 0) launcher = Launcher::find(request.launcher);
@@ -194,12 +199,20 @@ Command train_command() {
                     "A model of your own"},
                    {"train --model gpt3-tiny --gpus 4 --device cpu",
                     "Measure plans of four ranks on this machine"},
+                   {"train --model 175b --gpus 256,512,1024 --gpu-hour-price 2",
+                    "How it scales, how long it takes, what it costs"},
                    {"train --model 175b --gpus 1024 --tp 4,8 --no-sp --recompute none,full",
                     "Only such plans"}},
       .options = scenario_options(),
       .run = run_train};
+  for (Option& option : command.options)
+    if (option.name == "--gpus") {
+      option.kind = ValueKind::integers;
+      option.help = "Number of GPUs; all of them are used. Several (256,512) compare how it scales";
+    }
   for (Option& option : restriction_options()) command.options.push_back(std::move(option));
   for (Option& option : measure_options()) command.options.push_back(std::move(option));
+  command.options.push_back(price_option());
   command.options.push_back(json_option());
   command.options.push_back(database_option());
   return command;

@@ -273,6 +273,30 @@ EstimateAnswer read_check_answer(const Json& json) {
   return answer;
 }
 
+SweepAnswer read_sweep_answer(const Json& json) {
+  Problems problems(kSource);
+  ObjectReader reader(json, "", problems);
+  SweepAnswer answer;
+  answer.question = read_common_question(reader);
+  answer.price = reader.number("price_per_gpu_hour", {}, 0.0);
+  for (ObjectReader& point : reader.objects("points")) {
+    SweepPointRecord record;
+    record.gpus = point.integer("gpus", {}, 0);
+    record.best = read_optional_record(point, "best");
+    record.days = point.number("days_to_train", {}, 0.0);
+    record.gpu_hours = point.number("gpu_hours", {}, 0.0);
+    record.cost = point.number("cost", {}, 0.0);
+    record.tokens_per_second = point.number("tokens_per_second", {}, 0.0);
+    record.efficiency = point.number("scaling_efficiency", {}, 0.0);
+    record.remedies = read_texts(point, "remedies");
+    answer.points.push_back(std::move(record));
+  }
+  answer.reasons = read_texts(reader, "reasons");
+  answer.assumptions = read_texts(reader, "assumptions");
+  problems.throw_if_any();
+  return answer;
+}
+
 SizeAnswer read_size_answer(const Json& json) {
   Problems problems(kSource);
   ObjectReader reader(json, "", problems);

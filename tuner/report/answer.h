@@ -146,6 +146,23 @@ struct SizeAnswer {
   std::vector<std::string> notes, remedies, assumptions;
 };
 
+// The best plan on one number of GPUs.
+struct SweepPointRecord {
+  int64_t gpus = 0;
+  std::optional<PlanRecord> best;
+  double days = 0, gpu_hours = 0, cost = 0;  // 0 = not known
+  double tokens_per_second = 0;              // of all GPUs
+  double efficiency = 0;                     // of linear scaling
+  std::vector<std::string> remedies;
+};
+
+struct SweepAnswer {
+  Question question;  // on the most GPUs
+  std::vector<SweepPointRecord> points;
+  double price = 0;  // of a GPU-hour; 0 = not known
+  std::vector<std::string> reasons, assumptions;
+};
+
 // What every answer begins with. Members that are absent stay empty.
 Question read_common_question(engine::ObjectReader& answer);
 // A list of texts; empty when absent.
@@ -156,5 +173,6 @@ TrainAnswer read_train_answer(const nlohmann::json& answer);
 EstimateAnswer read_estimate_answer(const nlohmann::json& answer);
 EstimateAnswer read_check_answer(const nlohmann::json& answer);
 SizeAnswer read_size_answer(const nlohmann::json& answer);
+SweepAnswer read_sweep_answer(const nlohmann::json& answer);
 
 }  // namespace tuner

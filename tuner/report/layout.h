@@ -25,6 +25,7 @@ std::string markdown_escaped(std::string_view text);
 std::string csv_of(const TrainAnswer& answer);
 std::string csv_of(const EstimateAnswer& answer);
 std::string csv_of(const SizeAnswer& answer);
+std::string csv_of(const SweepAnswer& answer);
 std::string csv_of(const InferAnswer& answer);
 std::string csv_of(const ServeEstimateAnswer& answer);
 

@@ -17,8 +17,10 @@ namespace {
 
 using engine::Json;
 
-std::variant<TrainAnswer, EstimateAnswer, SizeAnswer, InferAnswer, ServeEstimateAnswer> read_answer(
-    const Json& json) {
+using Answer = std::variant<TrainAnswer, EstimateAnswer, SizeAnswer, SweepAnswer, InferAnswer,
+                            ServeEstimateAnswer>;
+
+Answer read_answer(const Json& json) {
   if (!json.is_object())
     throw engine::InputError(
         "the answer cannot be shown: it is no JSON object; run the command again");
@@ -32,15 +34,16 @@ std::variant<TrainAnswer, EstimateAnswer, SizeAnswer, InferAnswer, ServeEstimate
   if (name == "autotune.estimate/1") return read_estimate_answer(json);
   if (name == "autotune.check/1") return read_check_answer(json);
   if (name == "autotune.size/1") return read_size_answer(json);
+  if (name == "autotune.sweep/1") return read_sweep_answer(json);
   if (name == "autotune.infer/1") return read_infer_answer(json);
   if (name == "autotune.estimate_infer/1" || name == "autotune.check_infer/1")
     return read_serve_estimate_answer(json);
-  throw engine::InputError(
-      fmt::format("answers of the schema '{}' cannot be shown by this version, which knows "
-                  "autotune.train/1, autotune.estimate/1, autotune.check/1, autotune.size/1, "
-                  "autotune.infer/1, autotune.estimate_infer/1 and autotune.check_infer/1; "
-                  "use --json, or the version that gave the answer",
-                  cut_to_width(harmless(name), 64)));
+  throw engine::InputError(fmt::format(
+      "answers of the schema '{}' cannot be shown by this version, which knows "
+      "autotune.train/1, autotune.estimate/1, autotune.check/1, autotune.size/1, "
+      "autotune.sweep/1, autotune.infer/1, autotune.estimate_infer/1 and autotune.check_infer/1; "
+      "use --json, or the version that gave the answer",
+      cut_to_width(harmless(name), 64)));
 }
 
 }  // namespace

@@ -86,6 +86,7 @@ struct Recommendation {
   // When nothing fits: what would make it fit, one sentence each.
   std::vector<std::string> remedies;
   std::vector<std::string> assumptions;  // defaults that were taken and what is not modelled
+  double gpu_hour_price = 0;             // of one GPU for one hour; 0 = not told
   std::optional<MeasureAccount> measurement;
 
   double speedup_over_baseline() const;  // 0 without a baseline

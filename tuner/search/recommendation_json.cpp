@@ -158,20 +158,25 @@ Json recommendation_to_json(const Recommendation& r) {
     runners_up.push_back(runner_up_json(r.scenario, runner_up));
   const bool found = r.best.has_value();
   const double speedup = r.speedup_over_baseline();
-  Json json = {{"schema", "autotune.train/1"},
-               {"search", search_json(r)},
-               {"best", answer_json(r.scenario, r.best)},
-               {"runners_up", std::move(runners_up)},
-               {"baseline", answer_json(r.scenario, r.baseline)},
-               {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
-               {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
-               {"grid", grid_json(r.scenario, r.grid)},
-               {"pipeline", found ? pipeline_json(r.scenario, r.best->plan) : Json(nullptr)},
-               {"fitting", fitting_json(r.search)},
-               {"measurement", measurement_json(r)},
-               {"reasons", r.reasons},
-               {"remedies", r.remedies},
-               {"assumptions", r.assumptions}};
+  Json json = {
+      {"schema", "autotune.train/1"},
+      {"search", search_json(r)},
+      {"best", answer_json(r.scenario, r.best)},
+      {"runners_up", std::move(runners_up)},
+      {"baseline", answer_json(r.scenario, r.baseline)},
+      {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
+      {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
+      {"price_per_gpu_hour", r.gpu_hour_price > 0 ? Json(r.gpu_hour_price) : Json(nullptr)},
+      {"cost", found && r.gpu_hour_price > 0
+                   ? Json(r.gpu_hour_price * r.days_to_train() * 24 * r.scenario.cluster.gpus)
+                   : Json(nullptr)},
+      {"grid", grid_json(r.scenario, r.grid)},
+      {"pipeline", found ? pipeline_json(r.scenario, r.best->plan) : Json(nullptr)},
+      {"fitting", fitting_json(r.search)},
+      {"measurement", measurement_json(r)},
+      {"reasons", r.reasons},
+      {"remedies", r.remedies},
+      {"assumptions", r.assumptions}};
   add_question(json, r.scenario);
   return json;
 }

@@ -1,0 +1,34 @@
+// The list of commands.
+#include "tuner/cli/commands.h"
+
+namespace tuner {
+
+const std::vector<Command>& all_commands() {
+  static const std::vector<Command> kCommands = [] {
+    std::vector<Command> commands = {
+        train_command(),           //
+        infer_command(),           //
+        size_command(),            //
+        estimate_train_command(),  //
+        estimate_infer_command(),  //
+        check_train_command(),     //
+        check_infer_command(),     //
+        report_command(),          //
+        validate_train_command(),  //
+        validate_infer_command(),  //
+        calibrate_command(),       //
+        run_tokenize_command(),    //
+        models_command(),          //
+        gpus_command(),            //
+        explain_command(),         //
+        config_command(),          //
+        completion_command(),      //
+        man_command(),
+    };
+    for (Command& command : runs_commands()) commands.push_back(std::move(command));
+    return commands;
+  }();
+  return kCommands;
+}
+
+}  // namespace tuner
