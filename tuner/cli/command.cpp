@@ -104,6 +104,13 @@ Option price_option() {
           .high = 1e6};
 }
 
+Option html_option() {
+  return {.name = "--html",
+          .kind = ValueKind::text,
+          .placeholder = "FILE",
+          .help = "Write a page for a browser, with charts, to this file; - is standard output"};
+}
+
 Option database_option() {
   return {.name = "--db",
           .kind = ValueKind::text,

@@ -110,6 +110,7 @@ const std::vector<Command>& all_commands();
 Option json_option();
 Option database_option();
 Option price_option();
+Option html_option();
 // The positional ID of stored runs.
 Option run_argument(ValueKind kind, std::string help, bool required);
 

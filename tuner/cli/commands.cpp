@@ -14,6 +14,7 @@ const std::vector<Command>& all_commands() {
         check_train_command(),     //
         check_infer_command(),     //
         report_command(),          //
+        compare_command(),         //
         validate_train_command(),  //
         validate_infer_command(),  //
         calibrate_command(),       //

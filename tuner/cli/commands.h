@@ -14,6 +14,7 @@ Command infer_command();
 Command estimate_infer_command();
 Command check_infer_command();
 Command report_command();
+Command compare_command();
 Command validate_train_command();
 Command validate_infer_command();
 Command calibrate_command();

@@ -4,9 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
-#include "engine/base/files.h"
 #include "engine/base/json_reader.h"
-#include "engine/base/units.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
@@ -21,18 +19,6 @@ RunRecord find_run(const Store& store, const Arguments& arguments) {
   if (auto last = store.last_run()) return std::move(*last);
   throw engine::InputError(
       "there is no run to report yet; `autotune train --model 175b --gpus 1024` makes one");
-}
-
-// Writes the page whole or not at all, so that a reader never sees half of one.
-void write_page(const std::string& path, const std::string& page) {
-  if (path == "-") return print_result(page);
-  const std::string unfinished = path + ".unfinished";
-  engine::FileWriter file(unfinished);
-  file.append(page.data(), page.size());
-  file.close();
-  engine::rename_file(unfinished, path);
-  print_message(
-      fmt::format("{}: {}\n", path, engine::format_bytes(static_cast<double>(page.size()))));
 }
 
 // Of forms that hold nothing but the answer.
@@ -84,18 +70,14 @@ Command report_command() {
                    {"report 17 --format markdown", "To paste into a page"},
                    {"report --html out.html", "A page to look at, to print and to send"},
                    {"report --format csv > plans.csv", "Best, runners-up and baseline as rows"}},
-      .options =
-          {{.name = "--format",
-            .kind = ValueKind::text,
-            .help = "Form of the report",
-            .default_text = "text",
-            .choices = {"text", "json", "markdown", "csv"}},
-           {.name = "--html",
-            .kind = ValueKind::text,
-            .placeholder = "FILE",
-            .help = "Write a page for a browser, with charts, to this file; - is standard output"},
-           json_option(),
-           database_option()},
+      .options = {{.name = "--format",
+                   .kind = ValueKind::text,
+                   .help = "Form of the report",
+                   .default_text = "text",
+                   .choices = {"text", "json", "markdown", "csv"}},
+                  html_option(),
+                  json_option(),
+                  database_option()},
       .positionals = {run_argument(ValueKind::integer,
                                    "The number of a run; the newest one without it", false)},
       .run = run_report};

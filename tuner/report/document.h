@@ -72,12 +72,14 @@ struct TrainAnswer;
 struct EstimateAnswer;
 struct SizeAnswer;
 struct SweepAnswer;
+struct CompareAnswer;
 struct InferAnswer;
 struct ServeEstimateAnswer;
 Document document_of(const TrainAnswer& answer);
 Document document_of(const EstimateAnswer& answer);
 Document document_of(const SizeAnswer& answer);
 Document document_of(const SweepAnswer& answer);
+Document document_of(const CompareAnswer& answer);
 Document document_of(const InferAnswer& answer);
 Document document_of(const ServeEstimateAnswer& answer);
 

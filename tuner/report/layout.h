@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tuner/report/answer.h"
+#include "tuner/report/compare.h"
 #include "tuner/report/document.h"
 #include "tuner/report/report.h"
 #include "tuner/report/serve_answer.h"
@@ -26,6 +27,7 @@ std::string csv_of(const TrainAnswer& answer);
 std::string csv_of(const EstimateAnswer& answer);
 std::string csv_of(const SizeAnswer& answer);
 std::string csv_of(const SweepAnswer& answer);
+std::string csv_of(const CompareAnswer& answer);
 std::string csv_of(const InferAnswer& answer);
 std::string csv_of(const ServeEstimateAnswer& answer);
 

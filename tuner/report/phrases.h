@@ -66,6 +66,14 @@ Chart measured_chart(const Question& question, const MeasurementRecord& measurem
 // The passes of the pipeline; without any where they would be too many to draw.
 Timeline pipeline_picture(const PipelineRecord& pipeline);
 
+// "reading the weights": the title of a part of a request's latency by its name in JSON.
+std::string serve_part_title(const std::string& name);
+// Latency against throughput of everything that fits, and the same for each time that has a budget.
+std::vector<Chart> frontier_charts(const InferAnswer& answer);
+// What the latency of the best plan and the runners-up is spent on, and their memory by use.
+Chart latency_chart(const InferAnswer& answer);
+Chart serve_memory_chart(const InferAnswer& answer);
+
 // Where the numbers come from: the files that were read.
 Section sources_section(const Question& question);
 
