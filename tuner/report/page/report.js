@@ -154,6 +154,9 @@
     if (series.mark === "faint")
       Object.assign(style, { backgroundColor: color + "66", borderWidth: 0, order: 9,
         pointRadius: series.points.map((point) => 2 + Math.min(4, Math.log2(point.stands_for || 1) / 2)) });
+    // Few faint points beside a line are what it is held against.
+    if (series.mark === "faint" && chart.series.some((other) => other.mark === "line"))
+      Object.assign(style, { showLine: true, borderWidth: 1.5, borderDash: [5, 4], pointRadius: 0 });
     if (series.mark === "strong") Object.assign(style, { pointStyle: "rectRot", pointRadius: 8, pointHoverRadius: 9, order: 1 });
     if (series.mark === "line") Object.assign(style, { showLine: true, borderWidth: 2, pointRadius: 3.5, order: 6 });
     return style;
