@@ -141,19 +141,16 @@ TEST_F(Browser, SweepPageDrawsScaling) {
 }
 
 TEST_F(Browser, HostileNamesDoNothing) {
-  make_page(R"(
-name='<img src=x onerror=document.title="pwned"><b>'"$(printf '\033[2J\n')" '&quot; onload="x' mkdir -
-                p "$name" &&
-            autotune models-- json gpt3 - 20b > / dev / null cat > "$name/config.json" << END{
-              "model_type" : "gpt2",
-              "n_layer" : 12,
-              "n_embd" : 768,
-              "n_head" : 12,
-              "vocab_size" : 50257,
-              "n_positions" : 1024
-            } END autotune train-- model "$name/config.json" --gpus 8 &&
-            autotune report-- html page.html) ");
-      const Visit page = visit("");
+  make_page(R"sh(
+name='<img src=x onerror=document.title="pwned"><b>'"$(printf '\033[2J')"'&quot; onload="x'
+mkdir -p "$name"
+cat > "$name/config.json" <<END
+{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+ "num_attention_heads": 32, "vocab_size": 32000, "max_position_embeddings": 4096}
+END
+autotune train --model "$name/config.json" --gpus 8 && autotune report --html page.html
+)sh");
+  const Visit page = visit("");
   EXPECT_EQ(page.console, "");
   EXPECT_THAT(page.dom, Not(HasSubstr("<img")));
   EXPECT_THAT(page.dom, Not(HasSubstr("<title>pwned")));

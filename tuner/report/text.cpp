@@ -116,9 +116,11 @@ class Page {
     int other_width = display_width(other_title);
     for (const Bars::Part& part : bars.parts)
       other_width = std::max(other_width, display_width(clean(part.other)));
-    const int other_room = other_width > 0 ? other_width + 2 : 0;
     constexpr int kPercentWidth = 7, kGaps = 6;
     name_width = std::min(name_width, room() / 2);
+    // What is compared with goes first where there is too little room.
+    if (name_width + kPercentWidth + amount_width + other_width + kGaps > room()) other_width = 0;
+    const int other_room = other_width > 0 ? other_width + 2 : 0;
     const int bar_width =
         std::min(40, room() - name_width - amount_width - other_room - kPercentWidth - kGaps);
     if (other_width > 0)
@@ -132,7 +134,7 @@ class Page {
       text += fmt::format("  {:5.1f} %  ", part.percent);
       const std::string amount = clean(part.amount);
       text += blanks(amount_width - display_width(amount)) + amount;
-      const std::string other = clean(part.other);
+      const std::string other = other_width > 0 ? clean(part.other) : "";
       text += blanks(other_room - display_width(other)) + other;
       if (bar_width > 0 && largest > 0)
         text += "  " + bar(part.percent / largest, bar_width, style_.ascii);

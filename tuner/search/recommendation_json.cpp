@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
-#include "tuner/model/cost_model.h"
 #include "tuner/search/answer_json.h"
 #include "tuner/search/explain.h"
 #include "tuner/search/recommendation.h"
@@ -64,12 +63,10 @@ Json runner_up_json(const Scenario& scenario, const RunnerUp& runner_up) {
   return json;
 }
 
-// The passes of the best plan's pipeline, a list of stages for every chunk; null where ranks share
-// cores and so do not keep to the schedule.
-Json pipeline_json(const Scenario& scenario, const engine::ParallelPlan& plan) {
-  if (plan.pp == 1 || scenario.cluster.device.is_cpu()) return nullptr;
-  const CostModel cost(scenario);
-  const PipelineTimes times = cost.pipeline_times(cost.micro_batch_cost(plan), plan);
+// The passes of the best plan's pipeline, a list of stages for every chunk.
+Json pipeline_json(const Recommendation& r) {
+  if (!r.pipeline) return nullptr;
+  const PipelineTimes& times = *r.pipeline;
   Json forward = Json::array(), backward = Json::array();
   for (int chunk = 0; chunk < times.chunks(); ++chunk) {
     std::vector<double> ahead, back;
@@ -80,7 +77,7 @@ Json pipeline_json(const Scenario& scenario, const engine::ParallelPlan& plan) {
     forward.push_back(std::move(ahead));
     backward.push_back(std::move(back));
   }
-  return {{"micro_batches", plan.micro_batches()},
+  return {{"micro_batches", r.best->plan.micro_batches()},
           {"forward_seconds", std::move(forward)},
           {"backward_seconds", std::move(backward)}};
 }
@@ -171,7 +168,7 @@ Json recommendation_to_json(const Recommendation& r) {
                    ? Json(r.gpu_hour_price * r.days_to_train() * 24 * r.scenario.cluster.gpus)
                    : Json(nullptr)},
       {"grid", grid_json(r.scenario, r.grid)},
-      {"pipeline", found ? pipeline_json(r.scenario, r.best->plan) : Json(nullptr)},
+      {"pipeline", pipeline_json(r)},
       {"fitting", fitting_json(r.search)},
       {"measurement", measurement_json(r)},
       {"reasons", r.reasons},
