@@ -61,6 +61,11 @@ else()
   autotune_missing("sentencepiece tokenizers" "libsentencepiece-dev")
 endif()
 
+find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js /usr/share/nodejs/chart.js/dist NO_DEFAULT_PATH)
+if(NOT CHART_JS)
+  autotune_missing("reports as web pages" "libjs-chart.js")
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})

@@ -1,5 +1,14 @@
-# autotune_embed(out.cpp FOLDER …): writes a source file that holds every JSON file below the folders,
-# so that the program runs from anywhere, alone.
+# autotune_embed_files(out.cpp HEADER FUNCTION FILE …): writes a source file that holds the files and the FUNCTION,
+# declared in HEADER, that tells them as a std::span of EmbeddedFile.
+function(autotune_embed_files output header function)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DOUTPUT=${output} -DHEADER=${header} -DFUNCTION=${function}
+            "-DFILES=${ARGN}" -P ${PROJECT_SOURCE_DIR}/cmake/write_embedded.cmake
+    DEPENDS ${ARGN} ${PROJECT_SOURCE_DIR}/cmake/write_embedded.cmake VERBATIM)
+endfunction()
+
+# autotune_embed(out.cpp FOLDER …): the same for every data file (JSON, CSV) below the folders, so that the program
+# runs from anywhere, alone.
 function(autotune_embed output)
   set(files "")
   foreach(folder ${ARGN})
@@ -7,8 +16,5 @@ function(autotune_embed output)
     list(APPEND files ${found})
   endforeach()
   list(SORT files)
-  add_custom_command(OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DOUTPUT=${output} "-DFILES=${files}"
-            -P ${PROJECT_SOURCE_DIR}/cmake/write_embedded.cmake
-    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/write_embedded.cmake VERBATIM)
+  autotune_embed_files(${output} tuner/model/data_files.h embedded_files ${files})
 endfunction()

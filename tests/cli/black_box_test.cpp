@@ -59,6 +59,9 @@ bool read_line(const std::string& line, Case& into) {
   } else if (verb == "seed") {
     const auto [model, gpu] = first_word(rest);
     into.seeds.push_back({model, gpu});
+  } else if (verb == "answer") {
+    if (into.seeds.empty()) return false;
+    into.seeds.back().answer = rest;
   } else {
     return read_check(line, into);
   }
@@ -124,7 +127,7 @@ class BlackBox : public testing::Test {
       run.title = "tp 8 pp 16";
       run.status = "found";
       run.tool_version = "0.1.0";
-      run.answer = R"({"schema":"autotune.train/1"})";
+      run.answer = seed.answer;
       tuner::Store(home_ / "data/autotune/autotune.db").add_run(run);
     }
     const int status = run_script();

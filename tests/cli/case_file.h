@@ -2,6 +2,7 @@
 //
 //   == name of the case
 //   seed MODEL GPU        a stored run to begin with; any number of them
+//   answer JSON           that of the run seeded last; without JSON it was not finished
 //   $ command             run by sh in an empty folder with an empty home; `autotune` is on the
 //   path exit N                of the last command; 0 when it is not said stdout TEXT standard
 //   output contains TEXT      (stderr likewise) stdout! TEXT          … does not contain TEXT
@@ -27,6 +28,8 @@ struct Check {
 struct Seed {
   std::string model;
   std::string gpu;
+  std::string answer =
+      R"({"schema":"autotune.train/1"})";  // JSON; empty = the run was not finished
 };
 
 struct Case {

@@ -1,11 +1,15 @@
 // Printing and storing answers.
 #include "tuner/cli/answers.h"
 
+#include <fmt/format.h>
 #include <langinfo.h>
+
 #include <clocale>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "engine/base/files.h"
+#include "engine/base/units.h"
 #include "tuner/cli/help.h"
 #include "tuner/cli/output.h"
 #include "tuner/report/report.h"
@@ -24,11 +28,25 @@ bool is_utf8_locale() {
 
 void print_answer(const nlohmann::json& answer, const Arguments& arguments) {
   if (arguments.flag("--json")) return print_result(json_text(answer) + "\n");
-  ReportStyle style;
-  style.width = output_width();
-  style.color = use_color(arguments.color(), Stream::result);
-  style.ascii = !is_utf8_locale();
-  print_result(render_text(answer, style));
+  print_result(render_text(answer, report_style(arguments)));
+}
+
+ReportStyle report_style(const Arguments& arguments) {
+  return {.width = output_width(),
+          .color = use_color(arguments.color(), Stream::result),
+          .ascii = arguments.ascii() || !is_utf8_locale(),
+          .wide = arguments.wide()};
+}
+
+void write_page(const std::string& path, const std::string& page) {
+  if (path == "-") return print_result(page);
+  const std::string unfinished = path + ".unfinished";
+  engine::FileWriter file(unfinished);
+  file.append(page.data(), page.size());
+  file.close();
+  engine::rename_file(unfinished, path);
+  print_message(
+      fmt::format("{}: {}\n", path, engine::format_bytes(static_cast<double>(page.size()))));
 }
 
 RunRecord unfinished_run(const Arguments& arguments, const engine::ModelSpec& model,

@@ -38,7 +38,7 @@ std::optional<bool> Arguments::toggle(const std::string& name) const {
 }
 
 std::optional<int64_t> Arguments::integer(const std::string& name) const {
-  const Value& found = value(name, {ValueKind::integer});
+  const Value& found = value(name, {ValueKind::integer, ValueKind::integers});
   return found.given ? std::optional(found.integers.front()) : std::nullopt;
 }
 
@@ -54,7 +54,7 @@ std::optional<std::string> Arguments::text(const std::string& name) const {
 }
 
 const std::vector<int64_t>& Arguments::integers(const std::string& name) const {
-  return value(name, {ValueKind::integers}).integers;
+  return value(name, {ValueKind::integer, ValueKind::integers}).integers;
 }
 
 const std::vector<std::string>& Arguments::texts(const std::string& name) const {
@@ -69,6 +69,8 @@ const std::vector<Option>& common_options() {
        .help = "Colour the output",
        .default_text = "auto",
        .choices = {"auto", "always", "never"}},
+      {.name = "--ascii", .help = "Write no character beyond ASCII in reports"},
+      {.name = "--wide", .help = "Keep every column of the tables in reports, however wide"},
       {.name = "--help", .help = "Show the whole help, or with -h a short one", .letter = 'h'}};
   return kOptions;
 }
@@ -99,6 +101,22 @@ Option run_argument(ValueKind kind, std::string help, bool required) {
 }
 
 Option json_option() { return {.name = "--json", .help = "Write the answer as JSON"}; }
+
+Option price_option() {
+  return {.name = "--gpu-hour-price",
+          .kind = ValueKind::number,
+          .placeholder = "P",
+          .help = "Price of one GPU for one hour; the answer then has the cost",
+          .low = 0.000001,
+          .high = 1e6};
+}
+
+Option html_option() {
+  return {.name = "--html",
+          .kind = ValueKind::text,
+          .placeholder = "FILE",
+          .help = "Write a page for a browser, with charts, to this file; - is standard output"};
+}
 
 Option database_option() {
   return {.name = "--db",

@@ -55,7 +55,7 @@ class Arguments {
   bool has(const std::string& name) const;                         // given by the user
   bool flag(const std::string& name) const;                        // flag: given
   std::optional<bool> toggle(const std::string& name) const;       // negatable
-  std::optional<int64_t> integer(const std::string& name) const;   // integer
+  std::optional<int64_t> integer(const std::string& name) const;   // integer; of a list the first
   std::optional<double> number(const std::string& name) const;     // count, number, bytes, seconds
   std::optional<std::string> text(const std::string& name) const;  // text
   const std::vector<int64_t>& integers(const std::string& name) const;   // empty when not given
@@ -65,6 +65,8 @@ class Arguments {
   Arguments typed_only() const;
 
   ColorChoice color() const { return color_; }
+  bool ascii() const { return flag("--ascii"); }
+  bool wide() const { return flag("--wide"); }
   // What was typed, fit for a shell: "autotune train --model 175b --gpus 1024".
   const std::string& command_line() const { return command_line_; }
 
@@ -102,7 +104,7 @@ struct Command {
   int (*run)(const Arguments&) = nullptr;
 };
 
-// Options that every command understands: --help, -h, --color.
+// Options that every command understands: --help, -h, --color, --ascii, --wide.
 const std::vector<Option>& common_options();
 
 // All commands, in the order of the help.
@@ -111,6 +113,8 @@ const std::vector<Command>& all_commands();
 // Options that many commands share.
 Option json_option();
 Option database_option();
+Option price_option();
+Option html_option();
 // The positional ID of stored runs.
 Option run_argument(ValueKind kind, std::string help, bool required);
 

@@ -16,6 +16,7 @@ const std::vector<Command>& all_commands() {
         report_command(),          //
         export_command(),          //
         import_command(),          //
+        compare_command(),         //
         validate_train_command(),  //
         validate_infer_command(),  //
         calibrate_command(),       //

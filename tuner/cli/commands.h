@@ -16,6 +16,7 @@ Command check_infer_command();
 Command report_command();
 Command export_command();
 Command import_command();
+Command compare_command();
 Command validate_train_command();
 Command validate_infer_command();
 Command calibrate_command();

@@ -15,6 +15,7 @@
 #include <iostream>
 
 #include "engine/base/errors.h"
+#include "tuner/report/table.h"
 
 namespace tuner {
 namespace {
@@ -22,24 +23,6 @@ namespace {
 bool set_in_environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0';
-}
-
-// Characters a terminal shows: code points of UTF-8.
-size_t shown_width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
-std::string cut(const std::string& text, size_t width) {
-  if (shown_width(text) <= width) return text;
-  std::string kept;
-  size_t shown = 0;
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80 && ++shown >= width) break;
-    kept += c;
-  }
-  return kept + "…";
 }
 
 bool is_number(const std::string& cell) {
@@ -85,30 +68,34 @@ int output_width() {
 }
 
 std::string format_table(const std::vector<std::string>& header,
-                         const std::vector<std::vector<std::string>>& rows, int width) {
-  std::vector<size_t> widths;
+                         const std::vector<std::vector<std::string>>& raw_rows, int width) {
+  std::vector<std::vector<std::string>> rows = raw_rows;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = harmless(cell);
+  std::vector<int> widths;
   std::vector<bool> right;
   for (size_t column = 0; column < header.size(); ++column) {
-    size_t widest = shown_width(header[column]);
+    int widest = display_width(header[column]);
     bool numbers = !rows.empty();
     for (const auto& row : rows) {
-      widest = std::max(widest, shown_width(row[column]));
+      widest = std::max(widest, display_width(row[column]));
       numbers = numbers && is_number(row[column]);
     }
     widths.push_back(widest);
     right.push_back(numbers);
   }
+  constexpr int kNarrowest = 8;
   std::string table;
   const auto add_line = [&](const std::vector<std::string>& cells) {
     std::string line;
-    size_t used = 0;
+    int used = 0;
     for (size_t column = 0; column < cells.size(); ++column) {
       if (column + 1 == cells.size() && !right[column]) {
-        const size_t room = static_cast<size_t>(width) > used + 8 ? width - used : 8;
-        line += cut(cells[column], room);
+        line += cut_to_width(cells[column], std::max(width - used, kNarrowest));
         break;
       }
-      const std::string padding(widths[column] - shown_width(cells[column]), ' ');
+      const std::string padding(static_cast<size_t>(widths[column] - display_width(cells[column])),
+                                ' ');
       line += right[column] ? padding + cells[column] : cells[column] + padding;
       line += "  ";
       used += widths[column] + 2;

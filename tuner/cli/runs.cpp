@@ -14,6 +14,7 @@
 #include "engine/plan/parallel_plan.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
+#include "tuner/report/table.h"
 #include "tuner/store/store.h"
 
 namespace tuner {
@@ -174,8 +175,9 @@ int run_show(const Arguments& arguments) {
   }
   print_result(fmt::format("run {} of {} UTC, by autotune {}\n  command  {}\n  model    {}\n  "
                            "cluster  {} × {}\n  status   {}\n  answer   {}\n",
-                           run.id, run.created_at, run.tool_version, run.command_line, run.model,
-                           engine::format_grouped(run.gpus), run.gpu, run.status, run.title) +
+                           run.id, run.created_at, run.tool_version, harmless(run.command_line),
+                           harmless(run.model), engine::format_grouped(run.gpus), harmless(run.gpu),
+                           run.status, harmless(run.title)) +
                trials_table(store, run));
   return 0;
 }

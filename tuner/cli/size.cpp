@@ -111,12 +111,7 @@ std::vector<Option> size_options() {
                                  .help = "Days that the training may take",
                                  .low = 0.001,
                                  .high = 100'000}});
-  options.push_back({.name = "--gpu-hour-price",
-                     .kind = ValueKind::number,
-                     .placeholder = "P",
-                     .help = "Price of one GPU for one hour; the answer then has the cost",
-                     .low = 0.000001,
-                     .high = 1e6});
+  options.push_back(price_option());
   options.push_back(json_option());
   options.push_back(database_option());
   return options;

@@ -19,6 +19,7 @@
 #include "tuner/cli/progress.h"
 #include "tuner/cli/scenario_options.h"
 #include "tuner/cli/stop_signals.h"
+#include "tuner/cli/sweep.h"
 #include "tuner/search/confirm.h"
 #include "tuner/search/measure.h"
 #include "tuner/search/recommendation.h"
@@ -51,6 +52,7 @@ int predict_only(const Arguments& arguments, const ScenarioAnswer& asked,
                  const Restrictions& restrictions, const std::optional<Imported>& file) {
   Recommendation r = recommend(asked.scenario, restrictions);
   add_defaults(r, asked.defaults);
+  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
   const nlohmann::json answer = answer_of(r, file);
   print_answer(answer, arguments);
   store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "train", title_of(r),
@@ -120,6 +122,7 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
                 const Launcher& launcher, const Host& host, const std::optional<Imported>& file) {
   Recommendation r = recommend(asked.scenario, restrictions);
   add_defaults(r, asked.defaults);
+  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
   std::optional<Slice> slice;
   std::string why_not = "no plan fits, so there is nothing to confirm";
   if (r.best)
@@ -193,6 +196,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
     });
   }
   add_defaults(r, asked.defaults);
+  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
   const nlohmann::json answer = answer_of(r, file);
   const Ending ending = ending_of(r, signals.seen());
   print_answer(answer, arguments);
@@ -297,6 +301,8 @@ HostCluster cluster_here(const Arguments& arguments, const MeasureRequest& reque
 }
 
 int run_train(const Arguments& arguments) {
+  if (const auto& counts = arguments.integers("--gpus"); counts.size() > 1)
+    return run_sweep(arguments, counts);
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
   if (request.most_plans > 0) launcher = launcher_of(arguments, request);
@@ -311,8 +317,7 @@ int run_train(const Arguments& arguments) {
   ScenarioAnswer asked = scenario_of(arguments, base);
   const Restrictions restrictions = restrictions_of(arguments);
   refuse_impossible(asked.scenario, restrictions);
-  if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "
-");
+  if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
   if (!launcher) return predict_only(arguments, asked, restrictions, file);
   if (!runs_whole_plans(asked.scenario, request))
     return confirm_too(arguments, asked, restrictions, request, *launcher, host, file);
@@ -341,18 +346,26 @@ Command train_command() {
                     "A model of your own"},
                    {"train --model gpt3-tiny --gpus 4 --device cpu",
                     "Measure plans of four ranks on this machine"},
+                   {"train --model 175b --gpus 256,512,1024 --gpu-hour-price 2",
+                    "How it scales, how long it takes, what it costs"},
                    {"train --model 175b --gpus 1024 --tp 4,8 --no-sp --recompute none,full",
                     "Only such plans"},
                    {"train --model 175b --gpus 1024 --compare-with train.sh",
                     "How much faster than a script of Megatron-LM"}},
       .options = scenario_options(),
       .run = run_train};
+  for (Option& option : command.options)
+    if (option.name == "--gpus") {
+      option.kind = ValueKind::integers;
+      option.help = "Number of GPUs; all of them are used. Several (256,512) compare how it scales";
+    }
   for (Option& option : restriction_options()) command.options.push_back(std::move(option));
   command.options.push_back(plan_file_option(
       "--compare-with",
       "Show the plan of a Megatron-LM script, DeepSpeed JSON, NeMo 1.x YAML or torchtitan TOML "
       "beside the best; its sequence, batch and precision are taken where none is given"));
   for (Option& option : measure_options()) command.options.push_back(std::move(option));
+  command.options.push_back(price_option());
   command.options.push_back(json_option());
   command.options.push_back(database_option());
   return command;

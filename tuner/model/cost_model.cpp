@@ -229,6 +229,11 @@ double CostModel::pipeline_cost(const MicroBatchCost& cost, const ParallelPlan& 
   return 2.0 * plan.vpp * (hidden ? scenario_->rates.pipeline_message_seconds : message);
 }
 
+// What every pass through all chunks of a stage takes beside its layers.
+double CostModel::pass_overhead(const MicroBatchCost& cost, const ParallelPlan& plan) const {
+  return (pipeline_cost(cost, plan) + scenario_->rates.micro_batch_seconds) / 2;
+}
+
 // Time that gathering the parameters of a layer (ZeRO 3) and scattering its gradients in every
 // micro-batch (ZeRO 2 and 3) add to it.
 double CostModel::sharded_layer_extra(const MicroBatchCost& cost, const ParallelPlan& plan) const {
@@ -348,11 +353,9 @@ StepParts CostModel::own_step(const MicroBatchCost& cost, const ParallelPlan& pl
   return parts;
 }
 
-StepParts CostModel::simulated_step(const MicroBatchCost& cost, const ParallelPlan& plan) const {
-  if (plan.pp == 1) return step(cost, plan);
-  const Stages stages = this->stages(cost, plan);
-  StepParts parts = own_step(cost, plan, stages);
-  const double fixed = (pipeline_cost(cost, plan) + scenario_->rates.micro_batch_seconds) / 2;
+PipelineTimes CostModel::pipeline_times(const MicroBatchCost& cost,
+                                        const ParallelPlan& plan) const {
+  const double fixed = pass_overhead(cost, plan);
   const engine::Partition partition(plan, scenario_->model.layers);
   PipelineTimes times(plan.pp, plan.vpp);
   for (int stage = 0; stage < plan.pp; ++stage)
@@ -371,8 +374,16 @@ StepParts CostModel::simulated_step(const MicroBatchCost& cost, const ParallelPl
       }
       times.set(stage, chunk, forward, backward);
     }
-  const double length = simulate_pipeline(times, plan.micro_batches());
-  const double busy = static_cast<double>(plan.micro_batches()) * (stages.slowest + 2 * fixed);
+  return times;
+}
+
+StepParts CostModel::simulated_step(const MicroBatchCost& cost, const ParallelPlan& plan) const {
+  if (plan.pp == 1) return step(cost, plan);
+  const Stages stages = this->stages(cost, plan);
+  StepParts parts = own_step(cost, plan, stages);
+  const double length = simulate_pipeline(pipeline_times(cost, plan), plan.micro_batches());
+  const double busy =
+      static_cast<double>(plan.micro_batches()) * (stages.slowest + 2 * pass_overhead(cost, plan));
   parts[StepPart::stragglers] = 0;
   parts[StepPart::bubble] = std::max(0.0, length - busy);
   const double nodes =

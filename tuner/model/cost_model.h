@@ -7,6 +7,7 @@
 #include "engine/plan/outcome.h"
 #include "engine/plan/parallel_plan.h"
 #include "tuner/model/operators.h"
+#include "tuner/model/pipeline_simulation.h"
 #include "tuner/model/scenario.h"
 
 namespace tuner {
@@ -88,6 +89,8 @@ class CostModel {
   // Standard deviation of log(measured / predicted): it grows with the distance of the plan from
   // the runs of the fit.
   double sigma(const engine::ParallelPlan& plan) const;
+  // Forward and backward pass of every chunk, for a simulation of the schedule.
+  PipelineTimes pipeline_times(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
 
   // Everything of an Outcome but the memory: step, 90 % interval, breakdown, rates.
   void fill_outcome(const engine::ParallelPlan& plan, engine::Outcome& outcome) const;
@@ -99,6 +102,7 @@ class CostModel {
   void share_cores(const engine::ParallelPlan& plan, const Stages& stages, StepParts& parts) const;
   Stages stages(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
   double pipeline_cost(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
+  double pass_overhead(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;
   double data_cost(const MicroBatchCost& cost, const engine::ParallelPlan& plan,
                    const Stages& stages) const;
   double sharded_layer_extra(const MicroBatchCost& cost, const engine::ParallelPlan& plan) const;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "engine/base/errors.h"
-#include "engine/plan/schedule.h"
 
 namespace tuner {
 namespace {
@@ -15,7 +14,9 @@ constexpr double kPending = -1;
 
 // Every stage runs its own list in order; a pass starts when the stage is free and its input is
 // there.
-double simulate(const PipelineTimes& times, const engine::PipelineShape& shape) {
+// Tells each pass, with its start and end, to `tell`.
+template <class Tell>
+double simulate(const PipelineTimes& times, const engine::PipelineShape& shape, Tell&& tell) {
   const int stages = times.stages(), chunks = times.chunks();
   const int64_t micro_batches = shape.micro_batches;
   const int places = stages * chunks;
@@ -46,7 +47,9 @@ double simulate(const PipelineTimes& times, const engine::PipelineShape& shape) 
         if (input == kPending) break;
         const double duration =
             forward ? times.forward(stage, step.chunk) : times.backward(stage, step.chunk);
-        free_at[s] = std::max(free_at[s], input) + duration;
+        const double start = std::max(free_at[s], input);
+        free_at[s] = start + duration;
+        tell(stage, step, start, free_at[s]);
         (forward ? forward_end : backward_end)[at(place, step.micro_batch)] = free_at[s];
       }
     }
@@ -55,7 +58,20 @@ double simulate(const PipelineTimes& times, const engine::PipelineShape& shape) 
   return *std::max_element(free_at.begin(), free_at.end());
 }
 
+double simulate(const PipelineTimes& times, const engine::PipelineShape& shape) {
+  return simulate(times, shape, [](int, const PipelineStep&, double, double) {});
+}
+
 }  // namespace
+
+std::vector<PipelinePass> pipeline_timeline(const PipelineTimes& times,
+                                            const engine::PipelineShape& shape) {
+  std::vector<PipelinePass> passes;
+  simulate(times, shape, [&](int stage, const PipelineStep& step, double start, double end) {
+    passes.push_back({stage, step, start, end});
+  });
+  return passes;
+}
 
 double simulate_pipeline(const PipelineTimes& times, int64_t micro_batches) {
   constexpr int64_t kMostPasses = 40'000;

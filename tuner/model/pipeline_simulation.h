@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/plan/schedule.h"
+
 namespace tuner {
 
 // Seconds of the forward and backward pass of every chunk of every stage.
@@ -27,6 +29,17 @@ class PipelineTimes {
   int stages_, chunks_;
   std::vector<Passes> times_;
 };
+
+// One pass of one chunk, with its seconds from the first forward on.
+struct PipelinePass {
+  int stage = 0;
+  engine::PipelineStep step;
+  double start = 0, end = 0;
+};
+
+// Every pass of engine::make_schedule; those of a stage stand in the order in which they run.
+std::vector<PipelinePass> pipeline_timeline(const PipelineTimes& times,
+                                            const engine::PipelineShape& shape);
 
 // Seconds from the first forward to the last backward of engine::make_schedule. Of very long steps
 // the steady state is extrapolated from two shorter simulations.

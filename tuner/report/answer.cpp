@@ -103,6 +103,61 @@ std::optional<GridRecord> read_grid(ObjectReader& answer) {
   return grid;
 }
 
+engine::Interval read_interval(ObjectReader& reader, const std::string& key) {
+  const RangeRecord range = read_range(reader, key);
+  return {range.low, range.high};
+}
+
+template <class Value>
+std::vector<Value> read_list(ObjectReader& reader, const std::string& key) {
+  const Json& list = reader.value(key);
+  if (list.is_null()) return {};
+  try {
+    return list.get<std::vector<Value>>();
+  } catch (const Json::exception&) {
+    reader.problem(key, "must be a list of values of one kind");
+    return {};
+  }
+}
+
+FittingRecord read_fitting(ObjectReader& answer) {
+  FittingRecord fitting;
+  if (answer.value("fitting").is_null()) return fitting;
+  ObjectReader reader = answer.object("fitting");
+  fitting.memory_width = reader.number("memory_width", {}, 0.0);
+  fitting.time_width = reader.number("time_width", {}, 0.0);
+  const auto seconds = read_list<double>(reader, "step_seconds");
+  const auto bytes = read_list<double>(reader, "peak_bytes");
+  const auto plans = read_list<int64_t>(reader, "plans");
+  const auto text = read_list<std::string>(reader, "text");
+  if (bytes.size() != seconds.size() || plans.size() != seconds.size() ||
+      text.size() != seconds.size()) {
+    reader.problem("step_seconds", "must be as long as the other columns");
+    return fitting;
+  }
+  for (size_t i = 0; i < seconds.size(); ++i)
+    if (seconds[i] > 0) fitting.plans.push_back({text[i], seconds[i], bytes[i], plans[i]});
+  return fitting;
+}
+
+std::optional<PipelineRecord> read_pipeline(ObjectReader& answer) {
+  if (answer.value("pipeline").is_null()) return std::nullopt;
+  ObjectReader reader = answer.object("pipeline");
+  PipelineRecord pipeline;
+  pipeline.micro_batches = reader.integer("micro_batches", {1, 1'000'000'000});
+  pipeline.forward = read_list<std::vector<double>>(reader, "forward_seconds");
+  pipeline.backward = read_list<std::vector<double>>(reader, "backward_seconds");
+  const auto same_size = [&](const auto& stages) {
+    return !stages.empty() && stages.size() == pipeline.forward.front().size();
+  };
+  const bool whole = !pipeline.forward.empty() &&
+                     pipeline.forward.size() == pipeline.backward.size() &&
+                     std::all_of(pipeline.forward.begin(), pipeline.forward.end(), same_size) &&
+                     std::all_of(pipeline.backward.begin(), pipeline.backward.end(), same_size);
+  if (!whole) reader.problem("forward_seconds", "must hold as many stages for every chunk");
+  return pipeline;
+}
+
 std::optional<MeasurementRecord> read_measurement(ObjectReader& answer) {
   if (answer.value("measurement").is_null()) return std::nullopt;
   ObjectReader reader = answer.object("measurement");
@@ -113,6 +168,7 @@ std::optional<MeasurementRecord> read_measurement(ObjectReader& answer) {
   for (ObjectReader& plan : reader.objects("plans"))
     measurement.plans.push_back({plan.text("text", ""), plan.number("predicted_seconds", {}, 0.0),
                                  plan.number("measured_seconds", {}, 0.0),
+                                 read_interval(plan, "interval_seconds"),
                                  plan.integer("samples", {}, 0), plan.number("peak_bytes", {}, 0.0),
                                  plan.text("status", ""), plan.text("reason", "")});
   return measurement;
@@ -144,6 +200,8 @@ Question read_common_question(ObjectReader& answer) {
   question.stack_origin = stack.text("origin", "");
   question.rates_origin = stack.text("rates_origin", "");
   question.memory_error = stack.number("memory_error", {}, 0.0);
+  question.residual_sigma = stack.number("residual_sigma", {}, 0.0);
+  question.residual_correlation = stack.number("residual_correlation", {0, 1}, 0.0);
   question.vocab_multiple = stack.integer("vocab_multiple", {0, 1 << 20}, 0);
   ObjectReader workload = answer.object("workload");
   question.seq = workload.integer("seq", {}, 0);
@@ -180,12 +238,16 @@ TrainAnswer read_train_answer(const Json& json) {
   answer.baseline = read_optional_record(reader, "baseline");
   answer.speedup = reader.number("speedup_over_baseline", {}, 0.0);
   answer.days = reader.number("days_to_train", {}, 0.0);
+  answer.cost = reader.number("cost", {}, 0.0);
+  answer.price = reader.number("price_per_gpu_hour", {}, 0.0);
   answer.grid = read_grid(reader);
   answer.measurement = read_measurement(reader);
   if (reader.has("confirmation"))
     answer.confirmation = read_confirmation(reader.object("confirmation"));
   answer.compared = read_optional_record(reader, "compared");
   if (answer.compared) answer.compared_file = reader.object("compared").text("file", "the file");
+  answer.fitting = read_fitting(reader);
+  answer.pipeline = read_pipeline(reader);
   answer.reasons = read_texts(reader, "reasons");
   answer.remedies = read_texts(reader, "remedies");
   answer.assumptions = read_texts(reader, "assumptions");
@@ -211,6 +273,30 @@ EstimateAnswer read_check_answer(const Json& json) {
   ObjectReader reader(json, "", problems);
   for (const ObjectReader& near : reader.objects("nearest_plans"))
     answer.nearest.push_back(read_runner_up(near));
+  problems.throw_if_any();
+  return answer;
+}
+
+SweepAnswer read_sweep_answer(const Json& json) {
+  Problems problems(kSource);
+  ObjectReader reader(json, "", problems);
+  SweepAnswer answer;
+  answer.question = read_common_question(reader);
+  answer.price = reader.number("price_per_gpu_hour", {}, 0.0);
+  for (ObjectReader& point : reader.objects("points")) {
+    SweepPointRecord record;
+    record.gpus = point.integer("gpus", {}, 0);
+    record.best = read_optional_record(point, "best");
+    record.days = point.number("days_to_train", {}, 0.0);
+    record.gpu_hours = point.number("gpu_hours", {}, 0.0);
+    record.cost = point.number("cost", {}, 0.0);
+    record.tokens_per_second = point.number("tokens_per_second", {}, 0.0);
+    record.efficiency = point.number("scaling_efficiency", {}, 0.0);
+    record.remedies = read_texts(point, "remedies");
+    answer.points.push_back(std::move(record));
+  }
+  answer.reasons = read_texts(reader, "reasons");
+  answer.assumptions = read_texts(reader, "assumptions");
   problems.throw_if_any();
   return answer;
 }

@@ -23,7 +23,9 @@ struct Question {
   int64_t gpus_per_node = 0;
   double memory_bytes = 0;  // of a GPU
   std::string stack, stack_origin, rates_origin;
-  double memory_error = 0;     // 90 % band of the memory model, relative
+  double memory_error = 0;  // 90 % band of the memory model, relative
+  // Of the logarithm of predicted step times, and what two plans of one model on one machine share.
+  double residual_sigma = 0, residual_correlation = 0;
   int64_t vocab_multiple = 0;  // the vocabulary is padded to this · tp
   int64_t seq = 0, gbs = 0;
   double tokens = 0;
@@ -65,6 +67,7 @@ struct MeasuredRecord {
   std::string text;
   double predicted_seconds = 0;
   double measured_seconds = 0;  // 0 = unknown
+  engine::Interval interval;    // of the measured seconds; zeros = unknown
   int64_t samples = 0;
   double peak_bytes = 0;
   std::string status;
@@ -101,6 +104,24 @@ struct ConfirmationRecord {
   double spent_seconds = 0;
 };
 
+// Plans that fit, thinned: each stands for those that need about the same memory and time.
+struct FittingRecord {
+  struct Plan {
+    std::string text;
+    double step_seconds = 0, peak_bytes = 0;
+    int64_t plans = 0;
+  };
+  std::vector<Plan> plans;  // fastest first
+  double memory_width = 0;  // of what counts as the same, of the capacity
+  double time_width = 0;    // relative
+};
+
+// Seconds of the passes of a pipeline, by chunk and stage.
+struct PipelineRecord {
+  int64_t micro_batches = 0;
+  std::vector<std::vector<double>> forward, backward;
+};
+
 struct TrainAnswer {
   Question question;
   SearchRecord search;
@@ -108,14 +129,17 @@ struct TrainAnswer {
   std::vector<RunnerUpRecord> runners_up;
   bool knows_baseline = false;  // the answer says whether there is one
   std::optional<PlanRecord> baseline;
-  double speedup = 0;  // over the baseline; 0 = not known
-  double days = 0;     // to train; 0 = not known
+  double speedup = 0;          // over the baseline; 0 = not known
+  double days = 0;             // to train; 0 = not known
+  double cost = 0, price = 0;  // of the training and of a GPU-hour; 0 = not known
   std::optional<GridRecord> grid;
   std::vector<std::string> reasons, remedies, assumptions;
   std::optional<MeasurementRecord> measurement;
   std::optional<ConfirmationRecord> confirmation;
   std::optional<PlanRecord> compared;  // the plan of a file
   std::string compared_file;
+  FittingRecord fitting;                   // empty where the answer does not say
+  std::optional<PipelineRecord> pipeline;  // of the best plan
 
   int64_t measured() const;  // how many plans were
 };
@@ -148,6 +172,23 @@ struct SizeAnswer {
   std::vector<std::string> notes, remedies, assumptions;
 };
 
+// The best plan on one number of GPUs.
+struct SweepPointRecord {
+  int64_t gpus = 0;
+  std::optional<PlanRecord> best;
+  double days = 0, gpu_hours = 0, cost = 0;  // 0 = not known
+  double tokens_per_second = 0;              // of all GPUs
+  double efficiency = 0;                     // of linear scaling
+  std::vector<std::string> remedies;
+};
+
+struct SweepAnswer {
+  Question question;  // on the most GPUs
+  std::vector<SweepPointRecord> points;
+  double price = 0;  // of a GPU-hour; 0 = not known
+  std::vector<std::string> reasons, assumptions;
+};
+
 // What every answer begins with. Members that are absent stay empty.
 Question read_common_question(engine::ObjectReader& answer);
 // A list of texts; empty when absent.
@@ -160,5 +201,6 @@ TrainAnswer read_train_answer(const nlohmann::json& answer);
 EstimateAnswer read_estimate_answer(const nlohmann::json& answer);
 EstimateAnswer read_check_answer(const nlohmann::json& answer);
 SizeAnswer read_size_answer(const nlohmann::json& answer);
+SweepAnswer read_sweep_answer(const nlohmann::json& answer);
 
 }  // namespace tuner

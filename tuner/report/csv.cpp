@@ -74,4 +74,14 @@ std::string csv_of(const SizeAnswer& answer) {
   return text;
 }
 
+std::string csv_of(const SweepAnswer& answer) {
+  std::string text(kHeader);
+  for (const SweepPointRecord& point : answer.points) {
+    Question question = answer.question;
+    question.gpus = point.gpus;
+    if (point.best) text += row("best", question, *point.best);
+  }
+  return text;
+}
+
 }  // namespace tuner

@@ -1,10 +1,13 @@
-// Document: a report as data, before it is laid out for a terminal or as Markdown. Its texts are
-// raw: names in them may be hostile, and every renderer makes them harmless in its own way.
+// Document: a report as data, before it is laid out for a terminal, as Markdown or as a web page.
+// Its texts are raw: names in them may be hostile, and every renderer makes them harmless in its
+// own way.
 #pragma once
+#include <cstddef>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "tuner/report/chart.h"
 #include "tuner/report/table.h"
 
 namespace tuner {
@@ -26,8 +29,10 @@ struct Bars {
     std::string name;
     double percent = 0;  // a multiple of 0.1
     std::string amount;
+    std::string other = {};  // the same part of something to compare with
   };
   std::vector<Part> parts;
+  std::string other_title = {};  // "baseline"; empty = nothing to compare with
 };
 
 // A command to type. The words are quoted for a shell.
@@ -36,17 +41,26 @@ struct CommandLine {
   std::string purpose;
 };
 
-using Block = std::variant<Sentence, Bullet, Table, Bars, CommandLine>;
+using Block = std::variant<Sentence, Bullet, Table, Bars, CommandLine, Chart, Timeline>;
 
 struct Section {
   std::string label;
   std::vector<Block> blocks;
 };
 
+// A number that the answer comes down to.
+struct Figure {
+  std::string name, value;
+  std::string detail = {};
+};
+
 struct Document {
   std::string verb;                // "autotune train"
   std::vector<std::string> asked;  // what was asked, a line each
-  std::vector<Section> sections;
+  std::vector<Section> sections;   // the answer itself first
+  size_t lead = 1;                 // how many of them
+  // What a page shows in large type; the sections say it, too.
+  std::vector<Figure> figures = {};
 
   // Appends a section; one without blocks is left out.
   void add(Section section) {
@@ -57,11 +71,15 @@ struct Document {
 struct TrainAnswer;
 struct EstimateAnswer;
 struct SizeAnswer;
+struct SweepAnswer;
+struct CompareAnswer;
 struct InferAnswer;
 struct ServeEstimateAnswer;
 Document document_of(const TrainAnswer& answer);
 Document document_of(const EstimateAnswer& answer);
 Document document_of(const SizeAnswer& answer);
+Document document_of(const SweepAnswer& answer);
+Document document_of(const CompareAnswer& answer);
 Document document_of(const InferAnswer& answer);
 Document document_of(const ServeEstimateAnswer& answer);
 

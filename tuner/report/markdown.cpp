@@ -1,6 +1,7 @@
 // A document as Markdown (CommonMark with the tables of GitHub).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "tuner/report/layout.h"
@@ -58,9 +59,12 @@ void put(std::string& out, const Table& table) {
 }
 
 void put(std::string& out, const Bars& bars) {
-  Table table{{{"part"}, {"share", true}, {"time", true}}, {}};
-  for (const Bars::Part& part : bars.parts)
+  Table table{{{"part"}, {"share", true}, {"amount", true}}, {}};
+  if (!bars.other_title.empty()) table.columns.push_back({bars.other_title, true});
+  for (const Bars::Part& part : bars.parts) {
     table.rows.push_back({{part.name, fmt::format("{:.1f} %", part.percent), part.amount}, ""});
+    if (!bars.other_title.empty()) table.rows.back().cells.push_back(part.other);
+  }
   put(out, table);
 }
 
@@ -69,6 +73,21 @@ void put(std::string& out, const CommandLine& command) {
   for (const std::string& word : command.words) line += (line.empty() ? "" : " ") + harmless(word);
   out += "```sh\n" + line + "\n```\n\n";
 }
+
+// Plots of a terminal; other pictures are left out, as their numbers stand in tables.
+void put(std::string& out, const Chart& raw) {
+  constexpr int kWidth = 80, kHeight = 12;
+  if (!raw.in_text) return;
+  Chart chart = raw;
+  for (std::string* text : {&chart.x.title, &chart.y.title}) *text = harmless(*text);
+  for (Chart::Series& series : chart.series) series.name = harmless(series.name);
+  for (Chart::Limit& limit : chart.limits) limit.name = harmless(limit.name);
+  out += "```\n";
+  for (const std::string& line : plot_lines(chart, kWidth, kHeight, false)) out += line + "\n";
+  out += "```\n\n";
+  if (!chart.note.empty()) put(out, Sentence{chart.note});
+}
+void put(std::string&, const Timeline&) {}
 
 }  // namespace
 
@@ -103,6 +122,7 @@ std::string render_document_markdown(const Document& document) {
   std::string out = "# " + markdown_escaped(document.verb) + "\n\n";
   for (const std::string& line : document.asked) put(out, Bullet{line});
   for (const Section& section : document.sections) {
+    if (std::none_of(section.blocks.begin(), section.blocks.end(), has_text)) continue;
     if (!out.ends_with("\n\n")) out += "\n";
     out += "## " + markdown_escaped(section.label) + "\n\n";
     for (const Block& block : section.blocks) {

@@ -27,11 +27,11 @@ std::vector<const StageMemory*> shown_stages(const Outcome& outcome, size_t most
   return shown;
 }
 
+}  // namespace
+
 std::string use_title(MemoryUse use) {
   return use == MemoryUse::kv_cache ? "KV cache" : std::string(name_of(use));
 }
-
-}  // namespace
 
 const StageMemory& fullest_stage(const Outcome& outcome) {
   const auto& stages = outcome.memory.stages;

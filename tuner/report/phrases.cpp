@@ -111,6 +111,11 @@ std::string plan_phrase(const PlanRecord& record) {
   return uneven ? record.text + "  layers per stage " + stage_layers(layers) : record.text;
 }
 
+std::string rough_amount(double amount) {
+  if (amount < 100) return fmt::format("{:.3g}", amount);
+  return amount < 999'999.5 ? format_grouped(std::llround(amount)) : format_count(amount);
+}
+
 std::string seconds_range(double low, double high) {
   std::string from = format_seconds(low);
   const std::string to = format_seconds(high);

@@ -18,13 +18,6 @@ using engine::format_seconds;
 
 namespace {
 
-std::string part_title(const std::string& name) {
-  for (size_t i = 0; i < kServePartNames.size(); ++i)
-    if (kServePartNames[i] == name)
-      return std::string(tuner::plain_name(static_cast<ServePart>(i)));
-  return name;
-}
-
 std::string arrival_phrase(const ServeQuestionRecord& q) {
   if (q.arrival == "static") return "static batch";
   if (q.arrival == "isolated") return "one request alone";
@@ -173,7 +166,7 @@ Section latency_section(const ServeRecord& record) {
   std::vector<std::string> names;
   std::vector<double> amounts;
   for (size_t i = 0; i < record.prefill.size(); ++i) {
-    names.push_back(part_title(record.prefill[i].first));
+    names.push_back(serve_part_title(record.prefill[i].first));
     amounts.push_back(record.prefill[i].second + record.decode[i].second);
   }
   if (record.waiting > 0.0005 * record.latency.value) {
@@ -248,6 +241,7 @@ Section frontier_section(const InferAnswer& answer) {
   constexpr size_t kMostRows = 12;
   Section section{"Frontier", {}};
   if (answer.frontier.size() < 2) return section;
+  for (Chart& chart : frontier_charts(answer)) section.blocks.emplace_back(std::move(chart));
   section.blocks.emplace_back(
       Sentence{"from the lowest latency to the highest throughput, of everything that fits:"});
   Table table = plan_table();
@@ -318,7 +312,7 @@ Section plan_section(const ServeEstimateAnswer& answer) {
       Sentence{std::move(verdict), good && record.meets ? Tone::good : Tone::bad});
   if (record.predicted) {
     add_quantities(record, section);
-    section.blocks.emplace_back(Sentence{"limited by " + part_title(record.limit)});
+    section.blocks.emplace_back(Sentence{"limited by " + serve_part_title(record.limit)});
   }
   return section;
 }
@@ -344,6 +338,35 @@ Section nearest_section(const ServeEstimateAnswer& answer) {
   return section;
 }
 
+Section with_chart(Section section, Chart chart) {
+  if (!section.blocks.empty()) section.blocks.emplace_back(std::move(chart));
+  return section;
+}
+
+// The numbers that the answer comes down to.
+std::vector<Figure> figures_of(const InferAnswer& answer) {
+  const ServeRecord& best = *answer.best;
+  const auto timed = [](const char* name, const ServeQuantity& quantity,
+                        const std::optional<double>& budget) {
+    return Figure{name, "~" + format_seconds(quantity.value),
+                  budget ? "of at most " + format_seconds(*budget) : ""};
+  };
+  const ServeQuestionRecord& q = answer.question;
+  std::vector<Figure> figures{
+      timed("latency", best.latency, q.latency), timed("TTFT", best.ttft, q.ttft),
+      timed("TPOT", best.tpot, q.tpot),
+      Figure{"throughput", fmt::format("~{} tokens/s", rough_amount(best.throughput.value)),
+             fmt::format("{} per GPU", rough_amount(best.per_gpu))}};
+  if (best.cost)
+    figures.push_back({"cost", fmt::format("~{:.4g}", *best.cost), "a million generated tokens"});
+  if (best.capacity_bytes > 0)
+    figures.push_back({"memory",
+                       fmt::format("~{:.0f} %", 100 * best.peak_bytes / best.capacity_bytes),
+                       fmt::format("{} of {}", format_bytes(best.peak_bytes),
+                                   format_bytes(best.capacity_bytes))});
+  return figures;
+}
+
 }  // namespace
 
 Document document_of(const InferAnswer& answer) {
@@ -353,10 +376,12 @@ Document document_of(const InferAnswer& answer) {
     document.add(measured_section(answer));
     if (!answer.meets_budget) document.add(bullets("What would do", answer.remedies));
     document.add(bullets("Why", answer.reasons));
+    document.lead = document.sections.size();
+    document.figures = figures_of(answer);
     document.add(bullets("Hints", answer.hints));
     document.add(runners_up_section(answer));
-    document.add(latency_section(*answer.best));
-    document.add(memory_section(*answer.best));
+    document.add(with_chart(latency_section(*answer.best), latency_chart(answer)));
+    document.add(with_chart(memory_section(*answer.best), serve_memory_chart(answer)));
     document.add(frontier_section(answer));
     document.add(smallest_section(answer));
   } else {

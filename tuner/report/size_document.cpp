@@ -18,11 +18,6 @@ constexpr double kSecondsOfDay = 86400;
 
 std::string days_phrase(double days) { return format_seconds(days * kSecondsOfDay); }
 
-// 1,234 or 1.2 M: with the digits that a prediction has.
-std::string rough(double amount) {
-  return amount < 999'999.5 ? format_grouped(std::llround(amount)) : format_count(amount);
-}
-
 std::string range_phrase(const RangeRecord& range, std::string (*text)(double)) {
   if (range.low > 0 && range.high > 0)
     return fmt::format(" ({} to {})", text(range.low), text(range.high));
@@ -34,7 +29,7 @@ std::string headline(const SizeAnswer& answer) {
   const Question& question = answer.question;
   const std::string gpus = format_grouped(question.gpus) + " GPUs";
   const std::string parameters = format_count(question.parameters) + " parameters";
-  if (answer.asked == "gpus") return gpus + range_phrase(answer.gpus_range, rough);
+  if (answer.asked == "gpus") return gpus + range_phrase(answer.gpus_range, rough_amount);
   if (answer.asked == "parameters")
     return parameters + range_phrase(answer.parameters_range, format_count);
   return "~" + days_phrase(answer.days) +
@@ -71,12 +66,13 @@ void add_amounts(const SizeAnswer& answer, Section& section) {
   time += fmt::format(
       " ({})", seconds_range(seconds(answer.days_range.low), seconds(answer.days_range.high)));
   if (answer.asked != "days") section.blocks.emplace_back(Sentence{time});
-  section.blocks.emplace_back(Sentence{fmt::format("~{} GPU-hours{}", rough(answer.gpu_hours),
-                                                   range_phrase(answer.gpu_hours_range, rough))});
+  section.blocks.emplace_back(
+      Sentence{fmt::format("~{} GPU-hours{}", rough_amount(answer.gpu_hours),
+                           range_phrase(answer.gpu_hours_range, rough_amount))});
   if (answer.cost > 0)
     section.blocks.emplace_back(
-        Sentence{fmt::format("cost ~{}{} at {:.6g} a GPU-hour", rough(answer.cost),
-                             range_phrase(answer.cost_range, rough), answer.price)});
+        Sentence{fmt::format("cost ~{}{} at {:.6g} a GPU-hour", rough_amount(answer.cost),
+                             range_phrase(answer.cost_range, rough_amount), answer.price)});
 }
 
 Section answer_section(const SizeAnswer& answer) {
@@ -114,7 +110,7 @@ Section optimum_section(const SizeAnswer& answer) {
   section.blocks.emplace_back(Sentence{fmt::format(
       "{} tokens a parameter; about {:.3g} give the lowest loss for the compute "
       "(Hoffmann et al. 2022)",
-      per_parameter < 1000 ? fmt::format("{:.3g}", per_parameter) : rough(per_parameter),
+      per_parameter < 1000 ? fmt::format("{:.3g}", per_parameter) : rough_amount(per_parameter),
       answer.optimal_tokens_per_parameter)});
   section.blocks.emplace_back(
       Bullet{fmt::format("for {} parameters: {} tokens; for {} tokens: {} parameters",

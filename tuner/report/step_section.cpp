@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "engine/base/units.h"
 #include "tuner/model/cost_model.h"
@@ -18,6 +19,8 @@ int part_rank(const std::string& name) {
   return kStepParts;
 }
 
+}  // namespace
+
 std::string part_title(const std::string& name) {
   const int rank = part_rank(name);
   if (rank == kStepParts) {
@@ -30,25 +33,35 @@ std::string part_title(const std::string& name) {
   return std::string(title);
 }
 
-}  // namespace
+bool is_part_before(const std::string& a, const std::string& b) {
+  return part_rank(a) < part_rank(b);
+}
 
-Section step_section(const engine::Outcome& outcome) {
+Section step_section(const engine::Outcome& outcome, const engine::Outcome* baseline) {
   constexpr double kSmallestShare = 0.003;
   auto parts = outcome.breakdown_seconds;
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
-    return part_rank(a.first) < part_rank(b.first);
-  });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return is_part_before(a.first, b.first); });
   double sum = 0;
   for (const auto& [name, seconds] : parts) sum += seconds;
   Section section{"Step time", {}};
   if (!(sum > 0)) return section;
+  std::map<std::string, double> theirs;
+  double their_sum = 0;
+  if (baseline)
+    for (const auto& [name, seconds] : baseline->breakdown_seconds) {
+      theirs[name] += seconds;
+      their_sum += seconds;
+    }
   std::vector<std::string> names;
-  std::vector<double> amounts;
-  double others = 0;
+  std::vector<double> amounts, compared;
+  double others = 0, compared_others = their_sum;
   for (const auto& [name, seconds] : parts) {
-    if (seconds > kSmallestShare * sum) {
+    if (seconds > kSmallestShare * sum || theirs[name] > kSmallestShare * their_sum) {
       names.push_back(part_title(name));
       amounts.push_back(seconds);
+      compared.push_back(theirs[name]);
+      compared_others -= theirs[name];
     } else {
       others += seconds;
     }
@@ -57,12 +70,19 @@ Section step_section(const engine::Outcome& outcome) {
   if (others > 0.0005 * sum) {
     names.emplace_back("others");
     amounts.push_back(others);
+    compared.push_back(std::max(0.0, compared_others));
   }
   const std::vector<double> percent = rounded_percent(amounts);
+  const bool compares = their_sum > 0;
   Bars bars;
+  if (compares) bars.other_title = "baseline";
+  const auto amount = [](const engine::Outcome& of, double seconds) {
+    return seconds > 0 ? fmt::format("{}{}", mark(of), engine::format_seconds(seconds))
+                       : std::string("-");
+  };
   for (size_t i = 0; i < names.size(); ++i)
-    bars.parts.push_back({names[i], percent[i],
-                          fmt::format("{}{}", mark(outcome), engine::format_seconds(amounts[i]))});
+    bars.parts.push_back({names[i], percent[i], amount(outcome, amounts[i]),
+                          compares ? amount(*baseline, compared[i]) : ""});
   section.blocks.emplace_back(std::move(bars));
   return section;
 }

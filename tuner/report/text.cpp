@@ -43,6 +43,7 @@ class Page {
   }
 
   void section(const Section& section) {
+    if (std::none_of(section.blocks.begin(), section.blocks.end(), has_text)) return;
     out_ += "\n";
     begin_block(clean(section.label), width_ < kNarrow ? 2 : kLabelWidth);
     for (const Block& block : section.blocks)
@@ -111,21 +112,49 @@ class Page {
       amount_width = std::max(amount_width, display_width(clean(part.amount)));
       largest = std::max(largest, part.percent);
     }
+    const std::string other_title = clean(bars.other_title);
+    int other_width = display_width(other_title);
+    for (const Bars::Part& part : bars.parts)
+      other_width = std::max(other_width, display_width(clean(part.other)));
     constexpr int kPercentWidth = 7, kGaps = 6;
     name_width = std::min(name_width, room() / 2);
-    const int bar_width = std::min(40, room() - name_width - amount_width - kPercentWidth - kGaps);
+    // What is compared with goes first where there is too little room.
+    if (name_width + kPercentWidth + amount_width + other_width + kGaps > room()) other_width = 0;
+    const int other_room = other_width > 0 ? other_width + 2 : 0;
+    const int bar_width =
+        std::min(40, room() - name_width - amount_width - other_room - kPercentWidth - kGaps);
+    if (other_width > 0)
+      line(blanks(name_width + kPercentWidth + 4 + amount_width + other_room -
+                  display_width(other_title)) +
+               other_title,
+           Tone::faint);
     for (const Bars::Part& part : bars.parts) {
       const std::string name = cut_to_width(clean(part.name), name_width, style_.ascii);
       std::string text = name + blanks(name_width - display_width(name));
       text += fmt::format("  {:5.1f} %  ", part.percent);
       const std::string amount = clean(part.amount);
       text += blanks(amount_width - display_width(amount)) + amount;
+      const std::string other = other_width > 0 ? clean(part.other) : "";
+      text += blanks(other_room - display_width(other)) + other;
       if (bar_width > 0 && largest > 0)
         text += "  " + bar(part.percent / largest, bar_width, style_.ascii);
       line(text);
     }
   }
   void put(const CommandLine& command);
+  void put(const Chart& raw) {
+    constexpr int kHeight = 12;
+    if (!raw.in_text) return;
+    Chart chart = raw;
+    chart.x.title = clean(chart.x.title);
+    chart.y.title = clean(chart.y.title);
+    for (Chart::Series& series : chart.series) series.name = clean(series.name);
+    for (Chart::Limit& limit : chart.limits) limit.name = clean(limit.name);
+    for (const std::string& each : plot_lines(chart, room(), kHeight, style_.ascii))
+      line(style_.ascii ? to_ascii(each) : each);
+    if (!chart.note.empty()) put(Sentence{chart.note, Tone::faint});
+  }
+  void put(const Timeline&) {}
 
   static std::string blanks(int count) {
     return std::string(static_cast<size_t>(std::max(count, 0)), ' ');
@@ -164,6 +193,11 @@ void Page::put(const CommandLine& command) {
 }
 
 }  // namespace
+
+bool has_text(const Block& block) {
+  if (const auto* chart = std::get_if<Chart>(&block)) return chart->in_text;
+  return !std::holds_alternative<Timeline>(block);
+}
 
 std::string render_document(const Document& document, const ReportStyle& style) {
   Page page(style);

@@ -34,6 +34,12 @@ std::string days_phrase(const TrainAnswer& answer) {
   return text;
 }
 
+std::string cost_phrase(const Outcome& outcome, const TrainAnswer& answer) {
+  const double hours = answer.days * 24 * static_cast<double>(answer.question.gpus);
+  return fmt::format("{0}{1} GPU-hours, cost {0}{2} at {3:.6g} a GPU-hour", mark(outcome),
+                     rough_amount(hours), rough_amount(answer.cost), answer.price);
+}
+
 Section best_section(const TrainAnswer& answer) {
   Section section{"Best", {}};
   const PlanRecord& best = *answer.best;
@@ -44,6 +50,7 @@ Section best_section(const TrainAnswer& answer) {
   std::string step = step_phrase(*outcome);
   if (answer.days > 0) step += "; " + days_phrase(answer);
   section.blocks.emplace_back(Sentence{std::move(step)});
+  if (answer.cost > 0) section.blocks.emplace_back(Sentence{cost_phrase(*outcome, answer)});
   section.blocks.emplace_back(memory_sentence(answer.question, *outcome));
   if (outcome->measured && best.predicted)
     section.blocks.emplace_back(Sentence{"predicted were: " + step_phrase(*best.predicted)});
@@ -259,6 +266,99 @@ Section next_section(const TrainAnswer& answer) {
 
 }  // namespace
 
+namespace {
+
+// The numbers that the answer comes down to.
+std::vector<Figure> figures_of(const TrainAnswer& answer) {
+  const Outcome* outcome = answer.best ? answer.best->outcome() : nullptr;
+  if (!outcome) return {};
+  const std::string_view sign = mark(*outcome);
+  const engine::Interval& interval = outcome->interval_seconds;
+  std::vector<Figure> figures{{"step",
+                               fmt::format("{}{}", sign, format_seconds(outcome->step_seconds)),
+                               interval.low > 0 ? seconds_range(interval.low, interval.high) : ""}};
+  if (answer.days > 0)
+    figures.push_back(
+        {"whole training", fmt::format("{}{}", sign, format_seconds(answer.days * kSecondsOfDay)),
+         answer.question.tokens > 0 ? format_count(answer.question.tokens) + " tokens" : ""});
+  if (answer.cost > 0)
+    figures.push_back({"cost", fmt::format("{}{}", sign, rough_amount(answer.cost)),
+                       fmt::format("at {:.6g} a GPU-hour", answer.price)});
+  figures.push_back(
+      {"throughput",
+       fmt::format("{}{} tokens/s", sign, rough_amount(outcome->tokens_per_second_per_gpu)),
+       "per GPU"});
+  figures.push_back({"MFU", fmt::format("{}{:.1f} %", sign, 100 * outcome->mfu),
+                     fmt::format("{:.4g} TFLOP/s per GPU", outcome->tflops_per_gpu)});
+  const double capacity = outcome->memory.capacity_bytes;
+  if (capacity > 0)
+    figures.push_back({"memory",
+                       fmt::format("{}{:.0f} %", sign, 100 * outcome->memory.peak_bytes / capacity),
+                       fmt::format("{} of {}", format_bytes(outcome->memory.peak_bytes),
+                                   format_bytes(capacity))});
+  if (answer.speedup > 0)
+    figures.push_back(
+        {"over the baseline", fmt::format("{:.2f} ×", answer.speedup), "what people ran in 2021"});
+  return figures;
+}
+
+std::vector<NamedOutcome> named_outcomes(const TrainAnswer& answer) {
+  std::vector<NamedOutcome> plans;
+  const auto add = [&](std::string name, const PlanRecord& record) {
+    // Only predictions tell the parts.
+    if (record.predicted && !record.predicted->breakdown_seconds.empty())
+      plans.emplace_back(std::move(name), &*record.predicted);
+  };
+  add("best", *answer.best);
+  for (size_t i = 0; i < answer.runners_up.size(); ++i)
+    add(fmt::format("{}", i + 2), answer.runners_up[i].record);
+  if (answer.baseline) add("baseline", *answer.baseline);
+  return plans;
+}
+
+Section fitting_section(const TrainAnswer& answer) {
+  Section section{"All that fit", {}};
+  Chart chart = fitting_chart(answer);
+  if (!chart.series.empty()) section.blocks.emplace_back(std::move(chart));
+  return section;
+}
+
+Section pipeline_section(const TrainAnswer& answer) {
+  Section section{"Pipeline", {}};
+  if (!answer.pipeline) return section;
+  Timeline timeline = pipeline_picture(*answer.pipeline);
+  if (!timeline.passes.empty()) section.blocks.emplace_back(std::move(timeline));
+  return section;
+}
+
+// How the plan was found: timing, memory and other plans.
+void add_plan_sections(const TrainAnswer& answer, Document& document) {
+  document.add(runners_up_section(answer));
+  if (answer.measurement) {
+    Section section = measurement_section(*answer.measurement);
+    Chart chart = measured_chart(answer.question, *answer.measurement);
+    if (!chart.series.empty()) section.blocks.emplace_back(std::move(chart));
+    document.add(std::move(section));
+  }
+  if (answer.confirmation) document.add(confirmation_section(*answer.confirmation));
+  document.add(baseline_section(answer));
+  document.add(comparison_section(answer));
+  if (const Outcome* outcome = answer.best->outcome()) {
+    const bool compares = answer.baseline && !outcome->measured;
+    Section step = step_section(*outcome, compares ? answer.baseline->outcome() : nullptr);
+    if (const auto plans = named_outcomes(answer); !plans.empty())
+      step.blocks.emplace_back(parts_chart(plans));
+    document.add(std::move(step));
+    Section memory = memory_section(*outcome, 4);
+    if (!memory.blocks.empty()) memory.blocks.emplace_back(memory_chart(answer.question, *outcome));
+    document.add(std::move(memory));
+  }
+  document.add(pipeline_section(answer));
+  document.add(fitting_section(answer));
+}
+
+}  // namespace
+
 Document document_of(const TrainAnswer& answer) {
   const bool has_plan = answer.best && answer.best->plan;
   Document document{
@@ -266,15 +366,9 @@ Document document_of(const TrainAnswer& answer) {
   if (answer.best) {
     document.add(best_section(answer));
     document.add(bullets("Why", answer.reasons));
-    document.add(runners_up_section(answer));
-    if (answer.measurement) document.add(measurement_section(*answer.measurement));
-    if (answer.confirmation) document.add(confirmation_section(*answer.confirmation));
-    document.add(baseline_section(answer));
-    document.add(comparison_section(answer));
-    if (const Outcome* outcome = answer.best->outcome()) {
-      document.add(step_section(*outcome));
-      document.add(memory_section(*outcome, 4));
-    }
+    document.lead = document.sections.size();
+    document.figures = figures_of(answer);
+    add_plan_sections(answer, document);
   } else {
     document.add(nothing_section(answer));
   }

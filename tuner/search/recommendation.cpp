@@ -220,6 +220,9 @@ Recommendation recommend(const Scenario& scenario, const Restrictions& restricti
   }
   if (measure) r.measurement = measure(answers, r.baseline);
   r.best = answers.front();
+  const ParallelPlan& plan = r.best->plan;
+  if (const CostModel cost(scenario); plan.pp > 1 && !scenario.cluster.device.is_cpu())
+    r.pipeline = cost.pipeline_times(cost.micro_batch_cost(plan), plan);
   r.runners_up = runners_up(scenario, answers);
   r.reasons = reasons(r);
   return r;

@@ -9,6 +9,7 @@
 
 #include "engine/plan/outcome.h"
 #include "engine/plan/parallel_plan.h"
+#include "tuner/model/pipeline_simulation.h"
 #include "tuner/model/scenario.h"
 #include "tuner/search/confirmation.h"
 #include "tuner/search/search.h"
@@ -77,9 +78,12 @@ struct MeasureAccount {
 struct Recommendation {
   Scenario scenario;
   Restrictions restrictions;
-  SearchResult search;                 // finalists are moved out
-  int64_t simulated = 0;               // plans timed by event simulation
-  std::optional<PlanAnswer> best;      // absent: nothing fits
+  SearchResult search;             // finalists are moved out
+  int64_t simulated = 0;           // plans timed by event simulation
+  std::optional<PlanAnswer> best;  // absent: nothing fits
+  // Of the best plan; absent without a pipeline, and where ranks share cores and so do not keep to
+  // the schedule.
+  std::optional<PipelineTimes> pipeline;
   std::vector<RunnerUp> runners_up;    // the fastest of other kinds, fastest first
   std::optional<PlanAnswer> baseline;  // what people ran in 2021; absent where none fits
   GridComparison grid;
@@ -87,6 +91,7 @@ struct Recommendation {
   // When nothing fits: what would make it fit, one sentence each.
   std::vector<std::string> remedies;
   std::vector<std::string> assumptions;  // defaults that were taken and what is not modelled
+  double gpu_hour_price = 0;             // of one GPU for one hour; 0 = not told
   std::optional<MeasureAccount> measurement;
   std::optional<Confirmation> confirmation;  // of the best plan, by single ranks of it
 

@@ -25,6 +25,7 @@ Json stack_json(const Scenario& scenario) {
           {"vocab_multiple", scenario.stack.vocab_multiple},
           {"memory_error", scenario.stack.memory_error},
           {"residual_sigma", scenario.rates.residual_sigma},
+          {"residual_correlation", scenario.rates.residual_correlation},
           {"rates_origin", scenario.rates.origin}};
 }
 
@@ -60,6 +61,44 @@ Json runner_up_json(const Scenario& scenario, const RunnerUp& runner_up) {
   json["probability_faster"] = runner_up.probability_faster;
   json["difference"] = runner_up.difference;
   return json;
+}
+
+// The passes of the best plan's pipeline, a list of stages for every chunk.
+Json pipeline_json(const Recommendation& r) {
+  if (!r.pipeline) return nullptr;
+  const PipelineTimes& times = *r.pipeline;
+  Json forward = Json::array(), backward = Json::array();
+  for (int chunk = 0; chunk < times.chunks(); ++chunk) {
+    std::vector<double> ahead, back;
+    for (int stage = 0; stage < times.stages(); ++stage) {
+      ahead.push_back(times.forward(stage, chunk));
+      back.push_back(times.backward(stage, chunk));
+    }
+    forward.push_back(std::move(ahead));
+    backward.push_back(std::move(back));
+  }
+  return {{"micro_batches", r.best->plan.micro_batches()},
+          {"forward_seconds", std::move(forward)},
+          {"backward_seconds", std::move(backward)}};
+}
+
+// All plans that fit, thinned: columns of equal length.
+Json fitting_json(const SearchResult& search) {
+  std::vector<double> seconds, bytes;
+  std::vector<int64_t> plans;
+  std::vector<std::string> text;
+  for (const PlanCell& cell : search.cells) {
+    seconds.push_back(cell.step_seconds);
+    bytes.push_back(cell.peak_bytes);
+    plans.push_back(cell.plans);
+    text.push_back(engine::describe(cell.plan));
+  }
+  return {{"memory_width", search.cell_width.memory},
+          {"time_width", search.cell_width.time},
+          {"step_seconds", std::move(seconds)},
+          {"peak_bytes", std::move(bytes)},
+          {"plans", std::move(plans)},
+          {"text", std::move(text)}};
 }
 
 Json search_json(const Recommendation& r) {
@@ -117,19 +156,25 @@ Json recommendation_to_json(const Recommendation& r) {
     runners_up.push_back(runner_up_json(r.scenario, runner_up));
   const bool found = r.best.has_value();
   const double speedup = r.speedup_over_baseline();
-  Json json = {{"schema", "autotune.train/1"},
-               {"search", search_json(r)},
-               {"best", answer_json(r.scenario, r.best)},
-               {"runners_up", std::move(runners_up)},
-               {"baseline", answer_json(r.scenario, r.baseline)},
-               {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
-               {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
-               {"grid", grid_json(r.scenario, r.grid)},
-               {"measurement", measurement_json(r)},
-               {"confirmation", r.confirmation ? confirmation_to_json(*r.confirmation) : Json()},
-               {"reasons", r.reasons},
-               {"remedies", r.remedies},
-               {"assumptions", r.assumptions}};
+  Json json = {
+      {"schema", "autotune.train/1"},
+      {"search", search_json(r)},
+      {"best", answer_json(r.scenario, r.best)},
+      {"runners_up", std::move(runners_up)},
+      {"baseline", answer_json(r.scenario, r.baseline)},
+      {"speedup_over_baseline", speedup > 0 ? Json(speedup) : Json(nullptr)},
+      {"days_to_train", found ? Json(r.days_to_train()) : Json(nullptr)},
+      {"price_per_gpu_hour", r.gpu_hour_price > 0 ? Json(r.gpu_hour_price) : Json(nullptr)},
+      {"cost", found && r.gpu_hour_price > 0
+                   ? Json(r.gpu_hour_price * r.days_to_train() * 24 * r.scenario.cluster.gpus)
+                   : Json(nullptr)},
+      {"grid", grid_json(r.scenario, r.grid)},
+      {"pipeline", pipeline_json(r)},
+      {"fitting", fitting_json(r.search)},
+      {"measurement", measurement_json(r)},
+      {"reasons", r.reasons},
+      {"remedies", r.remedies},
+      {"assumptions", r.assumptions}};
   add_question(json, r.scenario);
   return json;
 }

@@ -107,6 +107,7 @@ SearchResult search_plans(const Scenario& scenario, const Restrictions& restrict
   const SearchSpace space(scenario, restrictions);
   Evaluator evaluator(scenario);
   Ranking ranking;
+  PlanCells cells(scenario.cluster.device.memory_bytes);
   SearchResult result;
   result.counts = space.for_each(
       [&](const ParallelPlan& group) { evaluator.enter(group); },
@@ -114,13 +115,17 @@ SearchResult search_plans(const Scenario& scenario, const Restrictions& restrict
         const double peak = evaluator.peak_bytes(plan);
         if (evaluator.fits(peak)) {
           ++result.fits;
-          ranking.add(plan, evaluator.step_seconds(plan), peak);
+          const double seconds = evaluator.step_seconds(plan);
+          ranking.add(plan, seconds, peak);
+          cells.add(plan, seconds, peak);
         } else if (result.fits == 0 && (!result.smallest || peak < result.smallest->peak_bytes)) {
           result.smallest = {plan, evaluator.step_seconds(plan), peak};
         }
       });
   if (result.fits > 0) result.smallest.reset();
   result.finalists = ranking.finalists();
+  result.cells = cells.cells();
+  result.cell_width = cells.width();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

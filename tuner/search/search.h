@@ -6,6 +6,7 @@
 
 #include "engine/plan/parallel_plan.h"
 #include "tuner/model/scenario.h"
+#include "tuner/search/plan_cells.h"
 #include "tuner/space/search_space.h"
 
 namespace tuner {
@@ -23,6 +24,9 @@ struct SearchResult {
   // Fastest first, by the closed form: the fastest of every kind (see kind_of) and the fastest of
   // all.
   std::vector<ScoredPlan> finalists;
+  // All that fit, few enough to draw; timed by the closed form.
+  std::vector<PlanCell> cells;
+  CellWidth cell_width;
   // The plan with the smallest peak when none fits.
   std::optional<ScoredPlan> smallest;
 };

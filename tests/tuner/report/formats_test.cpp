@@ -217,8 +217,8 @@ TEST(Markdown, TellsTheSameStoryInTables) {
         "## Why\n\n- with full recomputation: +28 % step time\n- without SP",
         "| 2 | \\~20.60 s | +3.0 % | \\~52.0 GiB | 4 | 8 | 32 | yes | 1 | selective | 1 | tp 4 "
         "instead",
-        "| part | share | time |\n| --- | ---: | ---: |\n| matrix products | 66.1 % | \\~13.22 s "
-        "|\n",
+        "| part | share | amount | baseline |\n| --- | ---: | ---: | ---: |\n| matrix products | "
+        "66.1 % | \\~13.22 s | \\~17.32 s |\n",
         "| GiB | stage 0 | stage 8 | stage 15 |\n| --- | ---: | ---: | ---: |\n| parameter | 10.0 "
         "|",
         "| 100,000 | AT0104 | the global batch",
