@@ -20,10 +20,10 @@ int run_sweep(const Arguments& arguments, const std::vector<int64_t>& gpus) {
   if (gpus.size() > kMostNumbers)
     throw engine::InputError(fmt::format("--gpus lists {} numbers; give at most {} at a time",
                                          gpus.size(), kMostNumbers));
-  for (const char* option : {"--device", "--measure", "--launcher"})
+  for (const char* option : {"--device", "--measure", "--launcher", "--compare-with"})
     if (arguments.has(option))
       throw engine::InputError(fmt::format(
-          "{} measures on one number of GPUs; give --gpus one number, or leave it out", option));
+          "{} is for one number of GPUs; give --gpus one number, or leave it out", option));
   const Restrictions restrictions = restrictions_of(arguments);
   std::vector<Scenario> scenarios;
   std::vector<std::string> defaults;
