@@ -1,18 +1,11 @@
 // The executors and types every kernel is tested with.
 #include "tests/support/kernel_cases.h"
 
-#include "kernels/basic_kernels.h"
-#include "kernels/launch_host.h"
 #include "tests/support/blocks/emulated_kernels.h"
 
 namespace testing_support {
 
 using kernels::InstructionSet;
-
-std::unique_ptr<kernels::Kernels> make_group_kernels() {
-  return std::make_unique<kernels::BasicKernels<kernels::ThreadLauncher>>(
-      kernels::ThreadLauncher{4});
-}
 
 bool KernelCase::runs_here() const {
   return executor != "v3" || kernels::best_instruction_set() >= InstructionSet::x86_64_v3;

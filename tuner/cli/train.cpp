@@ -309,7 +309,7 @@ int run_train(const Arguments& arguments) {
   const Host host = this_host();
   std::optional<HostCluster> cluster;
   if (request.this_host) cluster = cluster_here(arguments, request, launcher, host);
-  const std::optional<Imported> file = plan_file_of(arguments, "--compare-with");
+  std::optional<Imported> file = plan_file_of(arguments, "--compare-with");
   ScenarioBase base;
   if (file) base = base_of(*file, *arguments.integer("--gpus"));
   base.stack.clear();  // the question's own: it may be another software

@@ -159,11 +159,10 @@ TEST(Parallel, EvaluationsAreAlike) {
   const auto run = [](const ParallelPlan& plan, bool evaluates) {
     Job job = test_job(tiny::gpt(), plan);
     std::vector<double> losses;
-    run_local(plan.world(), [&](Communicator& ranks) {
-      const auto device = make_cpu_device(1);
+    test_ranks::run(plan.world(), [&](Device& device, Communicator& ranks) {
       World world(ranks, Grid(plan));
       SyntheticBatches batches(job.model.vocab, 1), held_out(job.model.vocab, 2);
-      Trainer trainer(*device, world, job, batches);
+      Trainer trainer(device, world, job, batches);
       const double first = evaluates ? trainer.evaluate(held_out, 2) : 0;
       const double again = evaluates ? trainer.evaluate(held_out, 2) : 0;
       EXPECT_EQ(first, again);

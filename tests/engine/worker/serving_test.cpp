@@ -54,7 +54,7 @@ class ServingWorker : public testing::Test {
     std::ofstream(path("job.json")) << job_to_json(job_).dump();
     fs::remove(job_.events_path);
     std::ostringstream errors;
-    const ExitCode code = run_worker({path("job.json"), 0, stop_}, errors);
+    const ExitCode code = run_worker({path("job.json"), 0, stop_, {}}, errors);
     errors_ = errors.str();
     return code;
   }
