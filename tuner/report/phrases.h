@@ -10,6 +10,8 @@
 
 namespace tuner {
 
+struct InferAnswer;
+
 // The rule that a plan must fit the memory of a GPU.
 constexpr auto kMemoryRule = "AT0201";
 
@@ -48,6 +50,8 @@ std::string part_title(const std::string& name);
 bool is_part_before(const std::string& a, const std::string& b);
 // Predicted beside measured step times.
 Section measurement_section(const MeasurementRecord& measurement);
+// Plans of serving that were measured: the best and the others.
+Section serve_measurement_section(const InferAnswer& answer);
 Section confirmation_section(const ConfirmationRecord& confirmation);
 // The plan of a file beside the best one; nothing where no file was given.
 Section comparison_section(const TrainAnswer& answer);

@@ -118,38 +118,6 @@ Section best_section(const InferAnswer& answer) {
   return section;
 }
 
-// Of the best plan and the others that were measured.
-Section measured_section(const InferAnswer& answer) {
-  Section section{"Measured", {}};
-  if (!answer.new_trials) return section;
-  Table table{{{"latency", true, 0},
-               {"predicted", true, 1},
-               {"TTFT", true, 2},
-               {"tokens/s", true, 0},
-               {"memory", true, 3},
-               {"plan", false, 0}},
-              {}};
-  const auto add = [&](const ServeRecord& record) {
-    if (!record.measured) return;
-    const ServeMeasuredRecord& m = *record.measured;
-    table.rows.push_back({{format_seconds(m.latency), "~" + format_seconds(record.latency.value),
-                           format_seconds(m.ttft), fmt::format("{:.4g}", m.tokens_per_second),
-                           format_bytes(m.peak_bytes), record.text},
-                          m.meets ? "" : "misses the budget"});
-  };
-  if (answer.best) add(*answer.best);
-  for (const ServeRunnerUpRecord& other : answer.runners_up) add(other.record);
-  if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
-  section.blocks.emplace_back(Sentence{
-      *answer.new_trials == 0
-          ? "all of it recalled from earlier runs."
-          : fmt::format("{} new trials in {}; measured times are × {:.2f} of the predicted ones "
-                        "(median).",
-                        *answer.new_trials, format_seconds(answer.spent_seconds),
-                        answer.correction)});
-  return section;
-}
-
 Section bullets(std::string label, const std::vector<std::string>& sentences) {
   Section section{std::move(label), {}};
   for (const std::string& sentence : sentences) section.blocks.emplace_back(Bullet{sentence});
@@ -373,7 +341,7 @@ Document document_of(const InferAnswer& answer) {
   Document document{"autotune infer", asked(answer.question), {}};
   if (answer.best) {
     document.add(best_section(answer));
-    document.add(measured_section(answer));
+    document.add(serve_measurement_section(answer));
     if (!answer.meets_budget) document.add(bullets("What would do", answer.remedies));
     document.add(bullets("Why", answer.reasons));
     document.lead = document.sections.size();

@@ -3,6 +3,7 @@
 
 #include "engine/base/json_reader.h"
 #include "tuner/search/answer_json.h"
+#include "tuner/search/confirmation.h"
 #include "tuner/search/explain.h"
 #include "tuner/search/recommendation.h"
 
@@ -172,6 +173,7 @@ Json recommendation_to_json(const Recommendation& r) {
       {"pipeline", pipeline_json(r)},
       {"fitting", fitting_json(r.search)},
       {"measurement", measurement_json(r)},
+       {"confirmation", r.confirmation ? confirmation_to_json(*r.confirmation) : Json()},
       {"reasons", r.reasons},
       {"remedies", r.remedies},
       {"assumptions", r.assumptions}};

@@ -11,7 +11,16 @@ namespace {
 
 // The words of an example, up to where it uses the shell.
 Words words_of(const Example& example) {
-  Words words = split(example.line, ' ');
+  Words words = {""};
+  bool quoted = false;
+  for (const char c : example.line) {
+    if (c == '\'')
+      quoted = !quoted;
+    else if (c == ' ' && !quoted)
+      words.emplace_back();
+    else
+      words.back() += c;
+  }
   words.erase(std::find_if(words.begin(), words.end(),
                            [](const std::string& word) { return word == "|" || word == ">"; }),
               words.end());
