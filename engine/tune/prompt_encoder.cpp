@@ -118,9 +118,8 @@ class Network final : public PromptEncoder {
 
 }  // namespace
 
-std::unique_ptr<PromptEncoder> make_prompt_encoder(PromptSource source,
-                                                   std::vector<float> initial, int64_t hidden,
-                                                   uint64_t seed) {
+std::unique_ptr<PromptEncoder> make_prompt_encoder(PromptSource source, std::vector<float> initial,
+                                                   int64_t hidden, uint64_t seed) {
   expect(hidden > 0 && !initial.empty(), "virtual tokens to begin with");
   if (source == PromptSource::table) return std::make_unique<Table>(std::move(initial), hidden);
   return std::make_unique<Network>(std::move(initial), hidden, source == PromptSource::lstm, seed);

@@ -34,8 +34,7 @@ class PromptEncoder {
 //   table  the virtual tokens themselves
 //   mlp    two layers with a ReLU between them, onto each row, added to it
 //   lstm   a bidirectional LSTM over the rows, then the two layers on its states
-std::unique_ptr<PromptEncoder> make_prompt_encoder(PromptSource source,
-                                                   std::vector<float> initial, int64_t hidden,
-                                                   uint64_t seed);
+std::unique_ptr<PromptEncoder> make_prompt_encoder(PromptSource source, std::vector<float> initial,
+                                                   int64_t hidden, uint64_t seed);
 
 }  // namespace engine

@@ -57,14 +57,14 @@ PromptTuner::PromptTuner(Device& device, World& world, const Job& job,
   if (!job.checkpoint_load.empty()) model_.load(job.checkpoint_load);
   LayerContext& context = model_.context();
   losses_ = Tensor(device, {1, 2}, DType::f64, MemoryUse::workspace);
-  schedule_ = make_schedule({job.plan.pp, 1, job.plan.micro_batches()},
-                            world.coordinate(Axis::pipeline));
+  schedule_ =
+      make_schedule({job.plan.pp, 1, job.plan.micro_batches()}, world.coordinate(Axis::pipeline));
   ids_.resize(static_cast<size_t>(context.tokens()));
   targets_.resize(ids_.size());
   if (!model_.is_first()) return;
   table_ = context.matrix(table_rows(), job.model.hidden, MemoryUse::parameter);
-  gradient_ = Tensor(device, {table_rows(), job.model.hidden}, context.arithmetic(),
-                     MemoryUse::gradient);
+  gradient_ =
+      Tensor(device, {table_rows(), job.model.hidden}, context.arithmetic(), MemoryUse::gradient);
   make_encoders();
   fill_table();
 }

@@ -26,17 +26,18 @@ TuningExample example_of(const std::string& text, const std::string& answer, int
   example.tokens.insert(example.tokens.end(), answer_tokens.begin(), answer_tokens.end());
   for (const int32_t token : example.tokens)
     if (token >= job.model.vocab)
-      throw InputError(fmt::format("the tokenizer gives token {} and the model knows {}; name the "
-                                   "tokenizer that the model was trained with",
-                                   token, job.model.vocab));
+      throw InputError(
+          fmt::format("the tokenizer gives token {} and the model knows {}; name the "
+                      "tokenizer that the model was trained with",
+                      token, job.model.vocab));
   // The last token is only asked for, never read.
   const int64_t room = job.workload.seq - job.tuning->virtual_tokens + 1;
   const auto length = static_cast<int64_t>(example.tokens.size());
   if (example.answer_tokens >= room)
-    throw InputError(fmt::format("an answer of {} tokens leaves no room for its text in sequences "
-                                 "of {} with {} virtual tokens",
-                                 example.answer_tokens, job.workload.seq,
-                                 job.tuning->virtual_tokens));
+    throw InputError(
+        fmt::format("an answer of {} tokens leaves no room for its text in sequences "
+                    "of {} with {} virtual tokens",
+                    example.answer_tokens, job.workload.seq, job.tuning->virtual_tokens));
   if (length > room)
     example.tokens.erase(example.tokens.begin(), example.tokens.begin() + (length - room));
   return example;
@@ -62,8 +63,7 @@ std::vector<TuningExample> read_tuning_examples(const Job& job, const Tokenizer&
         if (text.empty()) reader.problem("text", "must not be empty");
         if (answer.empty()) reader.problem("answer", "must not be empty");
         problems.throw_if_any();
-        examples.push_back(
-            example_of(text, answer, static_cast<int64_t>(task), job, tokenizer));
+        examples.push_back(example_of(text, answer, static_cast<int64_t>(task), job, tokenizer));
       } catch (const InputError& error) {
         wrong.insert(wrong.end(), error.problems().begin(), error.problems().end());
       }

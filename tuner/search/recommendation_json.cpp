@@ -173,7 +173,7 @@ Json recommendation_to_json(const Recommendation& r) {
       {"pipeline", pipeline_json(r)},
       {"fitting", fitting_json(r.search)},
       {"measurement", measurement_json(r)},
-       {"confirmation", r.confirmation ? confirmation_to_json(*r.confirmation) : Json()},
+      {"confirmation", r.confirmation ? confirmation_to_json(*r.confirmation) : Json()},
       {"reasons", r.reasons},
       {"remedies", r.remedies},
       {"assumptions", r.assumptions}};

@@ -50,12 +50,9 @@ TEST_P(Encoder, TheSameSeedGivesTheSame) {
   EXPECT_EQ(make(3) == make(4), GetParam() == PromptSource::table);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Encoder,
-                         testing::Values(PromptSource::table, PromptSource::mlp,
-                                         PromptSource::lstm),
-                         [](const auto& source) {
-                           return std::string(kPromptSourceNames[size_t(source.param)]);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Encoder, testing::Values(PromptSource::table, PromptSource::mlp, PromptSource::lstm),
+    [](const auto& source) { return std::string(kPromptSourceNames[size_t(source.param)]); });
 
 }  // namespace
 }  // namespace engine

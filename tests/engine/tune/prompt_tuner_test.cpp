@@ -49,8 +49,8 @@ const std::string& corpus() {
   return kText;
 }
 
-// A piece of the corpus, all in capitals or all small, and a letter that says which, by one of three
-// conventions.
+// A piece of the corpus, all in capitals or all small, and a letter that says which, by one of
+// three conventions.
 struct Piece {
   std::vector<int32_t> tokens;
   bool capitals = false;
