@@ -91,13 +91,24 @@ void tell_ending(const Recommendation& r, const Ending& ending) {
     print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
 }
 
+// The GPU of this machine that trials run on; none where they run on its processor.
+std::optional<DeviceSpec> trial_gpu(const MeasureRequest& request) {
+  if (request.device != TrialDevice::cuda) return std::nullopt;
+  return built_in_gpu_cluster(ask_worker(find_worker(request.device)), 1).device;
+}
+
 // What this machine has for single ranks of a plan.
-SliceRoom room_here(const Host& host, const MeasureRequest& request, engine::Precision precision) {
+SliceRoom room_here(const Host& host, const MeasureRequest& request, engine::Precision precision,
+                    const std::optional<DeviceSpec>& gpu) {
   constexpr double kMemoryShare = 0.7;  // of what is free
   constexpr double kArithmetic = 0.7;   // of the peak, in whole layers
   constexpr double kFirstTouch = 1e9;   // bytes/s
   const engine::Precision stored =
       precision == engine::Precision::f32 ? precision : engine::Precision::bf16;
+  if (gpu)
+    return {kMemoryShare * gpu->memory_bytes, request.budget_seconds,
+            kArithmetic * std::max(gpu->peak(stored), gpu->peak(engine::Precision::f32)),
+            gpu->memory_bytes_per_second};
   const DeviceSpec device = host_cluster(host, 1, "").cluster.device;
   const double peak = std::max(device.peak(stored), device.peak(engine::Precision::f32));
   return {kMemoryShare * available_memory_bytes(), request.budget_seconds,
@@ -123,11 +134,12 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
   Recommendation r = recommend(asked.scenario, restrictions);
   add_defaults(r, asked.defaults);
   r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
+  const std::optional<DeviceSpec> gpu = trial_gpu(request);
   std::optional<Slice> slice;
   std::string why_not = "no plan fits, so there is nothing to confirm";
   if (r.best)
     slice = slice_of(asked.scenario, r.best->plan,
-                     room_here(host, request, asked.scenario.workload.precision), why_not);
+                     room_here(host, request, asked.scenario.workload.precision, gpu), why_not);
   const std::string nothing_run = "nothing was run: " + why_not + "\n";
   if (request.dry_run && slice) return show_ranks(*slice, launcher);
   if (request.dry_run) {
@@ -143,7 +155,9 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
     const StopSignals signals;
     ProgressLine line;
     const ConfirmOptions options = {
-        .device = fmt::format("this machine ({}, {} cores)", host.cpu, host.cores),
+        .times_count = gpu && gpu->name == asked.scenario.cluster.device.name,
+        .device = gpu ? fmt::format("this machine's {}", gpu->title)
+                      : fmt::format("this machine ({}, {} cores)", host.cpu, host.cores),
         .stop = &signals.seen(),
         .progress = [&](const std::string& text) { line.tell(text); }};
     r.confirmation = confirm_plan(asked.scenario, *slice, profiler, options, *r.best);
