@@ -48,10 +48,11 @@ class Browser : public testing::Test {
   // Writes a page of what the commands stored; they are run with our own store.
   void make_page(const std::string& commands) {
     const std::string program = AUTOTUNE_BINARY_DIR "/autotune";
-    const std::string script = "cd " + path("") +
-                               " && export XDG_DATA_HOME=data XDG_CONFIG_HOME=c;\n"
-                               "autotune() { " +
-                               program + " \"$@\"; }\n" + commands;
+    const std::string script =
+        "cd " + path("") +
+        " && export HOME=$PWD XDG_DATA_HOME=$PWD/data XDG_CONFIG_HOME=$PWD/c;\n"
+        "autotune() { " +
+        program + " \"$@\"; }\n" + commands;
     std::ofstream(path("make.sh")) << script;
     ASSERT_EQ(run("sh " + path("make.sh") + " > /dev/null 2>" + path("err")), 0)
         << text_of(path("err"));
