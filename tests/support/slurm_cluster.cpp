@@ -4,11 +4,15 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -93,7 +97,20 @@ SlurmCluster::~SlurmCluster() {
   run({"scancel", "--full", "--state=RUNNING"});
   wait_until([&] { return jobs() == 0; }, 10);
   daemons_.clear();
+  end_steps();
   unsetenv("SLURM_CONF");
+}
+
+// A step of a node that was lost outlives the daemons; all of ours know our configuration.
+void SlurmCluster::end_steps() const {
+  const std::string mark = std::string("SLURM_CONF=") + (folder_ / "slurm.conf");
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const pid_t process = std::atoi(entry.path().filename().c_str());
+    if (process <= 0 || process == getpid()) continue;
+    std::ifstream file(entry.path() / "environ", std::ios::binary);
+    const std::string environment{std::istreambuf_iterator<char>(file), {}};
+    if (environment.find(mark) != std::string::npos) kill(process, SIGKILL);
+  }
 }
 
 void SlurmCluster::write_configuration(int nodes, int cores_per_node) const {

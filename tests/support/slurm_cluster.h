@@ -30,6 +30,7 @@ class SlurmCluster {
   void set_node(const std::string& node, const std::string& state) const;
 
  private:
+  void end_steps() const;
   void write_configuration(int nodes, int cores_per_node) const;
   std::string logs() const;
   TemporaryFolder folder_;
