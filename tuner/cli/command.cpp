@@ -126,4 +126,12 @@ Option database_option() {
           .default_text = "$XDG_DATA_HOME/autotune/autotune.db"};
 }
 
+Option tokenizer_option() {
+  return {.name = "--tokenizer",
+          .kind = ValueKind::text,
+          .placeholder = "NAME",
+          .help = "bytes, or the path of a sentencepiece model",
+          .default_text = "bytes"};
+}
+
 }  // namespace tuner

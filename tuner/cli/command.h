@@ -115,6 +115,8 @@ Option json_option();
 Option database_option();
 Option price_option();
 Option html_option();
+// How text becomes tokens.
+Option tokenizer_option();
 // The positional ID of stored runs.
 Option run_argument(ValueKind kind, std::string help, bool required);
 

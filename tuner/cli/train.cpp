@@ -36,10 +36,12 @@ std::string title_of(const Recommendation& r) {
                      engine::format_seconds(r.best->step_seconds()));
 }
 
-void add_defaults(Recommendation& r, const std::vector<std::string>& defaults) {
-  if (!defaults.empty())
+// What the question says beside the scenario: which defaults were taken, and the price.
+void fill_in(Recommendation& r, const ScenarioAnswer& asked, const Arguments& arguments) {
+  if (!asked.defaults.empty())
     r.assumptions.insert(r.assumptions.begin(),
-                         fmt::format("taken by default: {}", fmt::join(defaults, ", ")));
+                         fmt::format("taken by default: {}", fmt::join(asked.defaults, ", ")));
+  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
 }
 
 nlohmann::json answer_of(const Recommendation& r, const std::optional<Imported>& file) {
@@ -51,8 +53,7 @@ nlohmann::json answer_of(const Recommendation& r, const std::optional<Imported>&
 int predict_only(const Arguments& arguments, const ScenarioAnswer& asked,
                  const Restrictions& restrictions, const std::optional<Imported>& file) {
   Recommendation r = recommend(asked.scenario, restrictions);
-  add_defaults(r, asked.defaults);
-  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
+  fill_in(r, asked, arguments);
   const nlohmann::json answer = answer_of(r, file);
   print_answer(answer, arguments);
   store_answer(answer, arguments, r.scenario.model, r.scenario.cluster, "train", title_of(r),
@@ -132,8 +133,7 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
                 const Restrictions& restrictions, const MeasureRequest& request,
                 const Launcher& launcher, const Host& host, const std::optional<Imported>& file) {
   Recommendation r = recommend(asked.scenario, restrictions);
-  add_defaults(r, asked.defaults);
-  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
+  fill_in(r, asked, arguments);
   const std::optional<DeviceSpec> gpu = trial_gpu(request);
   std::optional<Slice> slice;
   std::string why_not = "no plan fits, so there is nothing to confirm";
@@ -209,8 +209,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
       return measure_plans(asked.scenario, profiler, options, plans, baseline);
     });
   }
-  add_defaults(r, asked.defaults);
-  r.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
+  fill_in(r, asked, arguments);
   const nlohmann::json answer = answer_of(r, file);
   const Ending ending = ending_of(r, signals.seen());
   print_answer(answer, arguments);
