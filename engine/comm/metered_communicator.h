@@ -25,6 +25,8 @@ class MeteredCommunicator final : public Communicator {
   void do_send(ConstPayload data, int to) override;
   void do_receive(Payload data, int from) override;
   void do_barrier() override;
+  void do_start(Device& device, std::function<void()> verbs) override;
+  void do_finish() override;
   // The groups count under the same axis.
   std::unique_ptr<Communicator> do_split(const std::vector<int>& members, int place) override;
 

@@ -25,10 +25,9 @@ Chunk::Chunk(const LayerContext& context, ParameterSet& set, const ChunkShape& s
   for (int i = 0; i < shape.layers.count; ++i)
     blocks_.emplace_back(context, set, shape.layers.first + i, recompute_of(recompute, i));
   const bool tied = context.model().tied_embeddings;
-  const bool both = shape.embedding && shape.head;
-  if (shape.head) head_.emplace(context, set, tied && both ? embedding_->table() : nullptr);
-  if (tied && !both && shape.embedding) shared_table_ = embedding_->table();
-  if (tied && !both && shape.head) shared_table_ = head_->table();
+  if (tied && shape.embedding) tied_table_ = embedding_->table();
+  if (shape.head) head_.emplace(context, set, tied_table_);
+  if (tied && shape.head) tied_table_ = head_->table();
 }
 
 // A tied head on one stage with the embedding uses its table too.

@@ -42,8 +42,9 @@ class Chunk {
   bool has_head() const { return head_.has_value(); }
   // What the input counts as: memory that is saved, unless nothing here keeps it.
   MemoryUse input_use() const { return use_before(0); }
-  // The tied table whose gradient the first and the last stage add up; null elsewhere.
-  const Parameter* shared_table() const { return shared_table_; }
+  // The table of a tied model at its ends, whose gradient is complete when both have added to it;
+  // null elsewhere.
+  const Parameter* tied_table() const { return tied_table_; }
 
   // input T[local_tokens, hidden], or empty with the embedding; ids and targets are host memory of
   // `tokens` values, read at the ends. Returns the output, or nothing with the head, which sets
@@ -69,7 +70,7 @@ class Chunk {
   std::optional<Embedding> embedding_;
   std::vector<Block> blocks_;
   std::optional<Head> head_;
-  const Parameter* shared_table_ = nullptr;
+  const Parameter* tied_table_ = nullptr;
 };
 
 }  // namespace engine

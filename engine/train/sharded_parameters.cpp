@@ -28,10 +28,12 @@ std::unique_ptr<Communicator> split_kv_groups(LayerContext& context) {
 
 }  // namespace
 
-ShardedParameters::ShardedParameters(LayerContext& context, ParameterSet& set, int zero)
+ShardedParameters::ShardedParameters(LayerContext& context, ParameterSet& set, int zero,
+                                     const Parameter* tied)
     : context_(context),
       set_(set),
       zero_(zero),
+      tied_(tied),
       replicas_(context.world().gradient()),
       kv_group_(split_kv_groups(context)) {
   int64_t weights = 0, gradients = 0;
@@ -131,7 +133,12 @@ void ShardedParameters::begin_backward(int64_t unit) {
 }
 
 void ShardedParameters::end_backward(int64_t unit) {
-  if (keeps_gradients()) return;
+  if (keeps_gradients()) {
+    const bool is_complete = last_micro_batch_ && (tied_ == nullptr || tied_->unit != unit);
+    if (!is_complete) return;
+    sum_partial_gradients(unit);
+    return start_reduction(unit);
+  }
   UnitMemory& memory = units_[static_cast<size_t>(unit)];
   sum_partial_gradients(unit);
   const int64_t count = shard_elements(unit);
@@ -145,7 +152,10 @@ void ShardedParameters::end_backward(int64_t unit) {
   point(unit, keeps_weights() ? element(weights_, memory.weights) : nullptr, nullptr);
 }
 
-void ShardedParameters::clear_gradients() { context_.kernels().fill(gradients_, 0); }
+void ShardedParameters::clear_gradients() {
+  context_.kernels().fill(gradients_, 0);
+  for (UnitMemory& memory : units_) memory.is_reduced = false;
+}
 
 void ShardedParameters::sum_partial_gradients(int64_t unit) {
   const auto group_of = [&](const Parameter& p) -> Communicator* {
@@ -168,26 +178,33 @@ void ShardedParameters::sum_partial_gradients(int64_t unit) {
   }
 }
 
-void ShardedParameters::reduce_gradients(const Parameter* shared) {
+void ShardedParameters::start_reduction(int64_t unit) {
+  units_[static_cast<size_t>(unit)].is_reduced = true;
+  replicas_.start(context_.device(), [this, unit] { reduce(unit); });
+}
+
+void ShardedParameters::reduce(int64_t unit) {
+  const int64_t first = units_[static_cast<size_t>(unit)].gradients;
+  const View whole = vector_of(gradients_, first, kept_elements(unit, true));
+  if (zero_ == 0) return replicas_.all_reduce(payload_of(whole));
+  const int64_t count = shard_elements(unit);
+  replicas_.reduce_scatter(payload_of(whole),
+                           payload_of(whole.columns(replicas_.rank() * count, count)));
+}
+
+void ShardedParameters::reduce_gradients() {
   if (!keeps_gradients()) return;
+  std::vector<int64_t> rest;
   for (int64_t unit = 0; unit < static_cast<int64_t>(units_.size()); ++unit)
-    sum_partial_gradients(unit);
-  if (shared != nullptr) {
-    context_.world().embedding()->follow(context_.device());
-    context_.world().embedding()->all_reduce(payload_of(shared->gradient));
+    if (!units_[static_cast<size_t>(unit)].is_reduced) rest.push_back(unit);
+  for (const int64_t unit : rest) sum_partial_gradients(unit);
+  Communicator* ends = context_.world().embedding();
+  if (tied_ != nullptr && ends != nullptr) {
+    ends->follow(context_.device());
+    ends->all_reduce(payload_of(tied_->gradient));
   }
-  replicas_.follow(context_.device());
-  for (int64_t unit = 0; unit < static_cast<int64_t>(units_.size()); ++unit) {
-    const int64_t first = units_[static_cast<size_t>(unit)].gradients;
-    const View whole = vector_of(gradients_, first, kept_elements(unit, true));
-    if (zero_ == 0) {
-      replicas_.all_reduce(payload_of(whole));
-    } else {
-      const int64_t count = shard_elements(unit);
-      replicas_.reduce_scatter(payload_of(whole),
-                               payload_of(whole.columns(replicas_.rank() * count, count)));
-    }
-  }
+  for (const int64_t unit : rest) start_reduction(unit);
+  replicas_.finish();
 }
 
 void ShardedParameters::share_weights() {

@@ -16,7 +16,9 @@ namespace engine {
 //   zero 3   also: only the shard of the weights is kept; a layer's are gathered when it runs
 class ShardedParameters final : public ParameterAccess {
  public:
-  ShardedParameters(LayerContext& context, ParameterSet& set, int zero);
+  // `tied` is the table of a tied model on a stage at its ends.
+  ShardedParameters(LayerContext& context, ParameterSet& set, int zero,
+                    const Parameter* tied = nullptr);
 
   ParameterSet& set() { return set_; }
   // Elements [first, first + count) of unit `unit`. With zero 0 what is summed up for the norm
@@ -37,9 +39,13 @@ class ShardedParameters final : public ParameterAccess {
   void end_backward(int64_t unit) override;
 
   void clear_gradients();
-  // Behind the last micro-batch: sums what is still to be summed over the tensor axis, over the two
-  // copies of a tied table (`shared`, or null), and over the replicas.
-  void reduce_gradients(const Parameter* shared);
+  // Whether backward passes from now on are those of a chunk's last micro-batch. Where gradients
+  // are kept whole, a unit's are then complete behind its own, and are reduced while the passes of
+  // the units before it compute; but for that of the tied table, which the other end adds to.
+  void set_last_micro_batch(bool last) { last_micro_batch_ = last; }
+  // Behind all passes: sums what is still to be summed over the tensor axis, over the two copies of
+  // the tied table, and over the replicas.
+  void reduce_gradients();
   // Behind the update: gives the other ranks this rank's shard, where they keep it.
   void share_weights();
 
@@ -51,19 +57,23 @@ class ShardedParameters final : public ParameterAccess {
   struct UnitMemory {
     int64_t weights = 0, gradients = 0;     // first element in weights_ and gradients_
     Tensor whole_weights, whole_gradients;  // while a layer runs
+    bool is_reduced = false;                // in this step, or about to be
   };
   bool keeps_weights() const { return zero_ < 3; }
   bool keeps_gradients() const { return zero_ < 2; }
   int64_t shard_elements(int64_t unit) const;
   int64_t kept_elements(int64_t unit, bool whole) const;
   void gather_weights(int64_t unit);
-  void drop_weights(int64_t unit);
   void point(int64_t unit, void* weights, void* gradients);
   void sum_partial_gradients(int64_t unit);
+  void start_reduction(int64_t unit);
+  void reduce(int64_t unit);
 
   LayerContext& context_;
   ParameterSet& set_;
   int zero_;
+  const Parameter* tied_;
+  bool last_micro_batch_ = false;
   Communicator& replicas_;
   std::unique_ptr<Communicator> kv_group_;  // ranks that hold the same KV heads
   Tensor weights_, gradients_;

@@ -36,13 +36,14 @@ Trainer::Trainer(Device& device, World& world, const Job& job, const Batches& ba
       context_(device, world, layer_options(job)) {
   const Partition partition(job.plan, job.model.layers);
   const int stage = world.coordinate(Axis::pipeline);
+  const Parameter* tied_table = nullptr;
   for (int chunk = 0; chunk < job.plan.vpp; ++chunk) {
     const ChunkShape shape{partition.chunk(stage, chunk), Partition::has_embedding(stage, chunk),
                            partition.has_head(stage, chunk)};
     chunks_.emplace_back(context_, set_, shape, job.plan.recompute);
-    if (chunks_.back().shared_table() != nullptr) shared_table_ = chunks_.back().shared_table();
+    if (chunks_.back().tied_table() != nullptr) tied_table = chunks_.back().tied_table();
   }
-  storage_ = std::make_unique<ShardedParameters>(context_, set_, job.plan.zero);
+  storage_ = std::make_unique<ShardedParameters>(context_, set_, job.plan.zero, tied_table);
   storage_->visit_weights(true, [&](ParameterUnit& unit) {
     for (const Parameter* p : unit.parameters) initialise(context_, *p);
   });
@@ -66,7 +67,7 @@ StepResult Trainer::step() {
     else
       backward(pass.chunk, pass.micro_batch);
   }
-  storage_->reduce_gradients(shared_table_);
+  storage_->reduce_gradients();
   return finish();
 }
 
@@ -147,6 +148,7 @@ void Trainer::backward(int chunk, int64_t micro_batch) {
   std::deque<Chunk::Saved>& waiting = saved_[static_cast<size_t>(chunk)];
   Chunk::Saved saved = std::move(waiting.front());
   waiting.pop_front();
+  storage_->set_last_micro_batch(micro_batch + 1 == job_.plan.micro_batches());
   const double factor = 1 / static_cast<double>(job_.plan.gbs * job_.workload.seq);
   const Tensor grad_input = layers.backward(context_, *storage_, std::move(grad), factor,
                                             micro_batch_of(micro_batch), std::move(saved));

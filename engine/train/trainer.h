@@ -63,7 +63,6 @@ class Trainer {
   std::vector<Chunk> chunks_;
   std::unique_ptr<ShardedParameters> storage_;
   std::unique_ptr<Optimizer> optimizer_;
-  const Parameter* shared_table_ = nullptr;
   std::vector<PipelineStep> schedule_;
   std::vector<std::deque<Chunk::Saved>> saved_;  // by chunk, oldest micro-batch first
   Tensor sums_;  // f64[1, ordinal_count + 2]: squares by ordinal, the loss, one micro-batch's loss

@@ -67,6 +67,32 @@ TEST(NcclOrder, FollowsTheDevicesWork) {
   });
 }
 
+// The device goes on beside verbs that were started: rank 0's is idle before rank 1 has come.
+TEST(NcclOrder, LetsTheDeviceGoOnUntilTheEnd) {
+  run_local(2, [](Communicator& others) {
+    CudaDevice device(others.rank());
+    NcclOptions options;
+    options.timeout = std::chrono::seconds(20);
+    run_nccl(device, others, options, [&](Communicator& ranks) {
+      constexpr int64_t kCount = 5000;
+      Tensor data(device, {1, kCount}, DType::f32, MemoryUse::workspace);
+      Tensor beside(device, {1, kCount}, DType::f32, MemoryUse::workspace);
+      const Payload payload(data.data(), kCount, Element::f32);
+      device.kernels().fill(data, 1);
+      if (others.rank() == 1) others.barrier();
+      for (int turn = 0; turn < 3; ++turn) ranks.start(device, [&] { ranks.all_reduce(payload); });
+      device.kernels().fill(beside, 5);
+      device.synchronize();
+      if (others.rank() == 0) others.barrier();
+      ranks.finish();
+      device.kernels().accumulate(data, beside);
+      std::vector<float> host(kCount);
+      device.copy_to_host(host.data(), beside.data(), beside.bytes());
+      for (const float value : host) expect(value == 13, "5 and three times the double of 1");
+    });
+  });
+}
+
 class LostRank : public testing::Test {
  protected:
   void TearDown() override { cuda_stand_in::lose_rank(-1); }
@@ -94,6 +120,28 @@ TEST_F(LostRank, EndsTheOthersInsteadOfAHang) {
       EXPECT_EQ(error.code(), ExitCode::environment);
       EXPECT_NE(std::string(error.what()).find("waited longer than 0.3 s"), std::string::npos)
           << error.what();
+      ++ended;
+    }
+  });
+  EXPECT_GE(ended, 2);
+}
+
+TEST_F(LostRank, EndsThoseThatWaitForWhatWasStarted) {
+  std::atomic<int> ended = 0;
+  run_local(3, [&](Communicator& others) {
+    CudaDevice device(others.rank());
+    try {
+      run_nccl(device, others, impatient(), [&](Communicator& ranks) {
+        Tensor data(device, {1, 100}, DType::f32, MemoryUse::workspace);
+        device.kernels().fill(data, 1);
+        ranks.barrier();
+        if (ranks.rank() == 2) cuda_stand_in::lose_rank(2);
+        ranks.start(device, [&] { ranks.all_reduce({data.data(), 100, Element::f32}); });
+        ranks.finish();
+        device.synchronize();
+      });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::environment);
       ++ended;
     }
   });

@@ -59,8 +59,6 @@ ClusterSpec scaled(const ClusterSpec& start, const Rates& rates, const Logs& log
       // A start of zero would never move.
       if (kScaledRates[i] == constant)
         cluster.device.rates[constant] = std::max(value, 1e-6) * std::exp(logs[i]);
-  // The engine computes and communicates in turns.
-  for (const char* hidden : {"shard_hidden", "gradient_hidden"}) cluster.device.rates[hidden] = 0;
   return cluster;
 }
 

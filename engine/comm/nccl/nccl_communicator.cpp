@@ -113,6 +113,14 @@ class NcclCommunicator final : public Communicator {
     do_all_reduce({&token, 1, Element::u8}, Reduction::max);
   }
 
+  void do_start(Device&, std::function<void()> verbs) override {
+    device_goes_on_ = true;
+    verbs();
+    device_goes_on_ = false;
+  }
+
+  void do_finish() override { ranks_->device().stream().wait_for(channels_.all->done()); }
+
   std::unique_ptr<Communicator> do_split(const std::vector<int>& members, int place) override {
     const bool alone = members.size() == 1;
     Channels group;
@@ -135,6 +143,7 @@ class NcclCommunicator final : public Communicator {
     Staged(NcclCommunicator& comm, Payload payload, Kind kind)
         : device_(comm.ranks_->device()), payload_(payload), data_(payload.data) {
       if (!comm.memory().is_host(payload.data)) return;
+      expect(!comm.device_goes_on_, "what is started lies on the device");
       copy_ = Buffer(device_, payload.bytes(), MemoryUse::workspace);
       data_ = copy_.data();
       if (kind != Kind::result) device_.copy_to_device(data_, payload.data, payload.bytes());
@@ -152,7 +161,8 @@ class NcclCommunicator final : public Communicator {
     void* data_;
   };
 
-  // The operation waits for the device's work so far, and later work for the operation.
+  // The operation waits for the device's work so far, and later work for the operation, unless that
+  // is left to do_finish().
   template <class Operation>
   void run(NcclChannel& channel, const Operation& operation) {
     CudaStream& device = ranks_->device().stream();
@@ -160,11 +170,12 @@ class NcclCommunicator final : public Communicator {
     channel.stream().wait_for(channel.begun());
     ranks_->finish(channel.comm(), operation(channel.comm(), channel.stream().get()));
     channel.stream().record(channel.done());
-    device.wait_for(channel.done());
+    if (!device_goes_on_) device.wait_for(channel.done());
   }
 
   std::shared_ptr<NcclRanks> ranks_;
   Channels channels_;
+  bool device_goes_on_ = false;  // while verbs are started
 };
 
 }  // namespace
