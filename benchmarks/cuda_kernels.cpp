@@ -44,6 +44,13 @@ class Memory {
       kernels_.fill_normal(view, 1, stream, {}, 0);
     return view;
   }
+  View ids(const std::vector<int32_t>& values, int64_t rows) {
+    const auto count = static_cast<int64_t>(values.size());
+    const View view = matrix(DType::i32, rows, count / rows);
+    check(cudaDeviceSynchronize());
+    check(cudaMemcpy(view.data, values.data(), values.size() * 4, cudaMemcpyHostToDevice));
+    return view;
+  }
   void clear() {
     for (void* data : all_) cudaFree(data);
     all_.clear();
@@ -122,7 +129,7 @@ class Report {
                  "of peak");
   }
   template <class F>
-  void memory_bound(const char* name, double bytes, F call) {
+  void memory_bound(const std::string& name, double bytes, F call) {
     const double seconds = seconds_of(stream_, call);
     line(name, seconds, bytes / seconds * 1e-9, "GB/s", bytes / seconds / bytes_per_second_);
   }
@@ -206,6 +213,34 @@ void measure_rows(kernels::Kernels& k, Memory& memory, Report& report) {
                       [&] { k.gated_forward(x, dy, y, Activation::silu); });
   report.memory_bound("gated_backward, silu", 5 * kOne,
                       [&] { k.gated_backward(dy, x, residual, dx, y, Activation::silu); });
+  const View table = memory.matrix(DType::f32, 2048, 128), places = vector(DType::i32, kRows);
+  report.memory_bound("rotary", 2 * kOne, [&] { k.rotary(x, table, places, kCols / 128, false); });
+  memory.clear();
+}
+
+// One new token of every sequence; the keys and values of its context pass by once.
+void measure_decoding(kernels::Kernels& k, Memory& memory, Report& report, int64_t sequences,
+                      int64_t context, int64_t heads) {
+  const kernels::PagedShape s{heads, 8, 128, 16, 0.09};
+  const int64_t pages = context / s.page_tokens, kv = s.kv_heads * s.head_dim;
+  const auto cache = [&] { return memory.matrix(DType::bf16, sequences * context, kv); };
+  const View key = cache(), value = cache();
+  const View query = memory.matrix(DType::bf16, sequences, heads * s.head_dim);
+  const View out = memory.matrix(DType::bf16, sequences, heads * s.head_dim);
+  // The pages of the sequences take turns.
+  std::vector<int32_t> places, rows, contexts;
+  for (int64_t i = 0; i < sequences; ++i) {
+    for (int64_t page = 0; page < pages; ++page)
+      places.push_back(static_cast<int32_t>(page * sequences + i));
+    rows.push_back(static_cast<int32_t>(i));
+    contexts.push_back(static_cast<int32_t>(context));
+  }
+  const View tables = memory.ids(places, sequences), own = memory.ids(rows, 1);
+  const View visible = memory.ids(contexts, 1);
+  report.memory_bound(
+      fmt::format("paged_attention, {} x {} tokens, {} heads", sequences, context, heads),
+      4.0 * static_cast<double>(sequences * context * kv),
+      [&] { k.paged_attention(query, key, value, tables, own, visible, out, s); });
   memory.clear();
 }
 
@@ -217,9 +252,8 @@ void measure_ends(kernels::Kernels& k, Memory& memory, Report& report) {
              sums = memory.matrix(DType::f32, 1, kTokens);
   const View chosen = memory.matrix(DType::f32, 1, kTokens);
   const View targets = memory.matrix(DType::i32, 1, kTokens);
-  report.memory_bound("row_max of logits", kLogits, [&] { k.row_max(logits, top); });
   report.memory_bound("cross_entropy_sums", kLogits,
-                      [&] { k.cross_entropy_sums(logits, top, targets, 0, sums, chosen); });
+                      [&] { k.cross_entropy_sums(logits, targets, 0, top, sums, chosen); });
   k.fill(sums, 1e5);
   report.memory_bound("cross_entropy_backward", 2 * kLogits,
                       [&] { k.cross_entropy_backward(logits, top, sums, targets, 0, 1); });
@@ -230,9 +264,22 @@ void measure_ends(kernels::Kernels& k, Memory& memory, Report& report) {
   const View gradient = vector(DType::f32), master = vector(DType::f32), mean = vector(DType::f32);
   const View square = vector(DType::f32), weights = vector(DType::bf16);
   k.fill(square, 1);
-  report.memory_bound("adam", 30.0 * kWeights, [&] {
-    k.adam(gradient, master, mean, square, weights, kernels::AdamStep{});
-  });
+  // As 64 tensors, every other of them small.
+  std::vector<kernels::AdamPiece> pieces;
+  std::vector<kernels::SquaresPiece> squares;
+  constexpr int64_t kBoth = kWeights / 32, kSmall = 4096;
+  for (int64_t i = 0; i < 64; ++i) {
+    const int64_t first = i / 2 * kBoth + (i % 2) * kSmall;
+    const auto part = [&](const View& all) {
+      return all.columns(first, i % 2 == 0 ? kSmall : kBoth - kSmall);
+    };
+    pieces.push_back({part(gradient), part(master), part(mean), part(square), part(weights), 0.1});
+    squares.push_back({part(gradient), i});
+  }
+  report.memory_bound("adam", 30.0 * kWeights, [&] { k.adam(pieces, kernels::AdamStep{}); });
+  const View partials = memory.matrix(DType::f64, 64, 64);
+  report.memory_bound("sums_of_squares", 4.0 * kWeights,
+                      [&] { k.sums_of_squares(squares, partials); });
   memory.clear();
 }
 
@@ -248,6 +295,10 @@ void run(bool json) {
   report.measure_ceilings(memory);
   measure_rows(*kernels, memory, report);
   measure_ends(*kernels, memory, report);
+  for (const int64_t heads : {8, 32}) {
+    measure_decoding(*kernels, memory, report, 1, 65536, heads);
+    measure_decoding(*kernels, memory, report, 32, 4096, heads);
+  }
   for (const int64_t head_dim : {64, 128})
     for (const int64_t tokens : {2048, 8192})
       measure_attention(*kernels, memory, report, head_dim, tokens, true, 0);

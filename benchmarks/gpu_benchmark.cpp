@@ -1,5 +1,6 @@
-// What a GPU gives: products and copies as ceilings, memory-bound kernels against them, and
-// training steps. Prints a line of JSON for each figure; tests/gpu/run puts them into a table.
+// What a GPU gives: products and copies as ceilings, memory-bound kernels against them, training
+// steps, single ranks of large plans, and decoding. Prints a line of JSON for each figure;
+// tests/gpu/run puts them into a table.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +10,10 @@
 
 #include "engine/comm/cuda/gpu_memory.h"
 #include "engine/comm/phantom_communicator.h"
+#include "engine/infer/generator.h"
 #include "engine/plan/model_spec.h"
 #include "engine/train/trainer.h"
+#include "tuner/model/memory_model.h"
 
 namespace engine {
 namespace {
@@ -60,6 +63,13 @@ void measure_products(CudaDevice& device) {
   }
 }
 
+// Bytes a second that a copy reads and writes.
+double copy_bandwidth(CudaDevice& device) {
+  constexpr int64_t kBytes = int64_t{1} << 28;
+  const Buffer from(device, kBytes, MemoryUse::workspace), to(device, kBytes, MemoryUse::workspace);
+  return 2.0 * kBytes / seconds_of(device, [&] { device.copy(to.data(), from.data(), kBytes); });
+}
+
 // Bytes a second of a kernel that reads and writes `tensors` matrices, against a copy.
 void measure_kernels(CudaDevice& device) {
   constexpr int64_t kRows = 16384, kCols = 4096;
@@ -73,8 +83,7 @@ void measure_kernels(CudaDevice& device) {
   kernels::Kernels& k = device.kernels();
   k.fill(column, 0);
   const auto bytes = static_cast<double>(x.bytes());
-  const double copied =
-      2 * bytes / seconds_of(device, [&] { device.copy(out.data(), x.data(), x.bytes()); });
+  const double copied = copy_bandwidth(device);
   tell("copy", copied / kTera, "TB/s");
   const auto against_copy = [&](const char* name, double tensors, const auto& call) {
     tell(fmt::format("{} of copy", name), 100 * tensors * bytes / seconds_of(device, call) / copied,
@@ -103,8 +112,8 @@ void measure_kernels(CudaDevice& device) {
   step.step = 1;
   const View weights(out.data(), type, 1, kRows * kCols / 2);
   // Four reads and three writes of f32, one write of bf16, of half as many elements.
-  against_copy("Adam", (7 * 4 + 2) / 4.0,
-               [&] { k.adam(gradient, master, first, second, weights, step); });
+  const kernels::AdamPiece all{gradient, master, first, second, weights, 0.1};
+  against_copy("Adam", (7 * 4 + 2) / 4.0, [&] { k.adam({&all, 1}, step); });
 }
 
 Job gpt_job(int64_t layers, int64_t mbs) {
@@ -138,54 +147,192 @@ double model_flops(const Job& job) {
          (forward_flops_per_token(job.model, job.workload.seq, job.model.vocab) - square / 2);
 }
 
-struct Step {
-  double seconds = 0;
-  int64_t peak_bytes = 0, activation_bytes = 0;
-};
-Step measure_step(const Job& job, int rank = 0, int world = 1) {
-  CudaDevice device(0);
-  PhantomCommunicator ranks(rank, world, 1, ordered_gpu_memory(device));
-  World axes(ranks, Grid(job.plan));
-  SyntheticBatches batches(job.model.vocab, 1);
-  Trainer trainer(device, axes, job, batches);
-  std::vector<double> seconds;
-  for (int i = 0; i < 8; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    trainer.step();
-    device.synchronize();
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    if (i >= 3) seconds.push_back(passed.count());
+// One rank of a plan, trained.
+class Rank {
+ public:
+  explicit Rank(const Job& job, int rank = 0)
+      : ranks_(rank, job.plan.world(), 1, ordered_gpu_memory(device_)),
+        axes_(ranks_, Grid(job.plan)),
+        batches_(job.model.vocab, 1),
+        trainer_(device_, axes_, job, batches_) {}
+
+  const Meter& meter() { return device_.meter(); }
+  double step_seconds() {
+    return median_seconds([&] { trainer_.step(); });
   }
-  std::sort(seconds.begin(), seconds.end());
-  return {seconds[seconds.size() / 2], device.meter().peak(),
-          device.meter().peak(MemoryUse::activation)};
-}
+  double forward_seconds() {
+    return median_seconds([&] { trainer_.evaluate(batches_, 1); });
+  }
+
+ private:
+  // By the host's clock, of five calls behind three.
+  double median_seconds(const std::function<void()>& call) {
+    std::vector<double> seconds;
+    for (int i = 0; i < 8; ++i) {
+      device_.synchronize();
+      const auto start = std::chrono::steady_clock::now();
+      call();
+      device_.synchronize();
+      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+      if (i >= 3) seconds.push_back(passed.count());
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
+  }
+
+  CudaDevice device_{0};
+  PhantomCommunicator ranks_;
+  World axes_;
+  SyntheticBatches batches_;
+  Trainer trainer_;
+};
+
+double gib(double bytes) { return bytes / static_cast<double>(1 << 30); }
 
 void measure_training() {
   const Job job = gpt_job(8, 4);
-  const Step step = measure_step(job);
-  tell("GPT 4096 x 8, seq 2048, mbs 4: step", 1e3 * step.seconds, "ms");
-  tell("GPT 4096 x 8: model FLOP/s (causal half)", model_flops(job) / step.seconds / kTera,
-       "TFLOP/s");
-  tell("GPT 4096 x 8: peak memory", static_cast<double>(step.peak_bytes) / (1 << 30), "GiB");
-  tell("GPT 4096 x 8: activations", static_cast<double>(step.activation_bytes) / (1 << 30), "GiB");
+  Rank rank(job);
+  const double seconds = rank.step_seconds();
+  tell("GPT 4096 x 8, seq 2048, mbs 4: step", 1e3 * seconds, "ms");
+  tell("GPT 4096 x 8: model FLOP/s (causal half)", model_flops(job) / seconds / kTera, "TFLOP/s");
+  tell("GPT 4096 x 8: peak memory", gib(static_cast<double>(rank.meter().peak())), "GiB");
+  const auto activations = static_cast<double>(rank.meter().peak(MemoryUse::activation));
+  tell("GPT 4096 x 8: activations", gib(activations), "GiB");
+  tuner::Scenario scenario;
+  scenario.model = job.model;
+  scenario.stack = tuner::find_stack("autotune");
+  scenario.workload = job.workload;
+  const MemoryOutcome memory = tuner::MemoryModel(scenario).evaluate(job.plan);
+  tell("GPT 4096 x 8: activations less the model's",
+       activations - memory.stages.at(0)[MemoryUse::activation], "B");
 }
 
-// One rank of GPT-3 175B at tp 8: time of a layer, from two depths.
-void measure_phantom_layer() {
-  const auto step_of = [](int64_t layers) {
-    Job job = gpt_job(layers, 1);
-    job.model.hidden = 12288;
-    job.model.heads = job.model.kv_heads = 96;
-    job.model.ffn_hidden = 4 * job.model.hidden;
-    job.model.vocab = 51200;
-    job.plan.tp = 8;
-    job.plan.sp = true;
-    job.phantom_rank = 0;
-    return measure_step(job, 0, 8).seconds;
+// One rank of eight tensor-parallel ones, with layers of this size.
+Job phantom_job(int64_t layers, int64_t hidden, int64_t heads, int64_t mbs) {
+  Job job = gpt_job(layers, mbs);
+  job.model.hidden = hidden;
+  job.model.heads = job.model.kv_heads = heads;
+  job.model.head_dim = hidden / heads;
+  job.model.ffn_hidden = 4 * hidden;
+  job.model.vocab = 51200;
+  job.plan.tp = 8;
+  job.plan.sp = true;
+  job.phantom_rank = 0;
+  return job;
+}
+
+struct LayerTimes {
+  double forward, backward;
+};
+// Of one layer and micro-batch: two depths differ by layers, two batches by passes without updates.
+LayerTimes layer_times(int64_t hidden, int64_t heads, int64_t mbs) {
+  constexpr int64_t kShallow = 2, kDeep = 5, kMore = 3;
+  const auto forward_and_both = [&](int64_t layers) {
+    Job job = phantom_job(layers, hidden, heads, mbs);
+    double forward = 0, step = 0;
+    {
+      Rank rank(job);
+      forward = rank.forward_seconds();
+      step = rank.step_seconds();
+    }
+    job.plan.gbs = job.workload.gbs = kMore * mbs;
+    return std::pair(forward, (Rank(job).step_seconds() - step) / (kMore - 1));
   };
-  const double two = step_of(2), six = step_of(6);
-  tell("GPT-3 175B tp 8 sp, a phantom rank: one layer and its update", 1e3 * (six - two) / 4, "ms");
+  const auto [shallow_forward, shallow_both] = forward_and_both(kShallow);
+  const auto [deep_forward, deep_both] = forward_and_both(kDeep);
+  const double forward = (deep_forward - shallow_forward) / (kDeep - kShallow);
+  return {forward, (deep_both - shallow_both) / (kDeep - kShallow) - forward};
+}
+
+// Single ranks of tp 8 with sequence parallelism and fused attention, nothing recomputed and no
+// communication, beside what was published with both and unfused attention.
+void measure_phantom_layers() {
+  const LayerTimes small = layer_times(6144, 64, 4);
+  tell("GPT 22B, a phantom rank of tp 8, mbs 4: layer forward", 1e3 * small.forward, "ms");
+  tell("GPT 22B: layer backward", 1e3 * small.backward, "ms");
+  // Korthikanti et al. 2022, table 4, sequence parallelism.
+  tell("GPT 22B: layer forward on A100, published", 7.2, "ms");
+  tell("GPT 22B: layer backward on A100, published", 11.8, "ms");
+  const LayerTimes large = layer_times(12288, 96, 1);
+  tell("GPT-3 175B, a phantom rank of tp 8, mbs 1: layer forward", 1e3 * large.forward, "ms");
+  tell("GPT-3 175B: layer backward", 1e3 * large.backward, "ms");
+  // 64 GPUs, global batch 64: 12 layers a stage, a bubble of (pp - 1) / vpp micro-batches.
+  tell("GPT-3 175B, tp 8 pp 8 vpp 3, gbs 64: step of these layers",
+       12 * (large.forward + large.backward) * (64 + 7.0 / 3), "s");
+}
+
+// How much faster SP + selective recomputation is than full recomputation, against what the
+// products that each computes allow.
+void measure_recomputation() {
+  const auto measure = [](bool sp, Recompute recompute) {
+    Job job = phantom_job(4, 12288, 96, 1);
+    job.plan.sp = sp;
+    job.plan.recompute = recompute;
+    job.plan.gbs = job.workload.gbs = 8;
+    job.workload.attention = AttentionKind::unfused;
+    Rank rank(job);
+    const double seconds = rank.step_seconds();
+    return std::pair(seconds, rank.meter().matmul_flops());
+  };
+  const auto [full_seconds, full_flops] = measure(false, {Recompute::Mode::full});
+  const auto [selective_seconds, selective_flops] = measure(true, {Recompute::Mode::selective});
+  const double gain = full_seconds / selective_seconds;
+  tell("SP + selective over full recomputation", gain, "x");
+  tell("SP + selective: of the ratio the FLOPs allow", 100 * gain / (full_flops / selective_flops),
+       "%");
+}
+
+ModelSpec llama_8b() {
+  ModelSpec model;
+  model.name = "llama-3-8b";
+  model.layers = 32;
+  model.hidden = 4096;
+  model.heads = 32;
+  model.kv_heads = 8;
+  model.head_dim = 128;
+  model.ffn_hidden = 14336;
+  model.vocab = 128256;
+  model.positions = 8192;
+  model.norm = NormKind::rms_norm;
+  model.activation = ActivationKind::silu;
+  model.position = PositionKind::rotary;
+  model.gated_mlp = true;
+  model.tied_embeddings = model.dropout = false;
+  model.qkv_bias = model.attention_out_bias = model.mlp_bias = false;
+  return model;
+}
+
+// One sequence, a token after the other, against the time in which the weights and the keys and
+// values so far pass by once.
+void measure_decoding() {
+  constexpr int64_t kPrompt = 1024, kDropped = 16, kTokens = 256;
+  GeneratorOptions options;
+  options.model = llama_8b();
+  options.precision = Precision::bf16;
+  options.longest = kPrompt + kDropped + kTokens;
+  CudaDevice device(0);
+  PhantomCommunicator alone(0, 1, 1, ordered_gpu_memory(device));
+  World world(alone, Grid(options.plan));
+  const double bandwidth = copy_bandwidth(device);
+  Generator generator(device, world, options);
+  Request request;
+  for (int32_t i = 0; i < kPrompt; ++i) request.prompt.push_back(i);
+  request.most_tokens = kDropped + kTokens;
+  generator.scheduler().add(request);
+  for (int64_t i = 0; i < kDropped; ++i) generator.step();
+  const auto start = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < kTokens; ++i) generator.step();
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  const double seconds = passed.count() / kTokens;
+  const ModelSpec& model = options.model;
+  // Of the embedding one row is read.
+  const int64_t weights =
+      device.meter().in_use(MemoryUse::parameter) - 2 * model.vocab * model.hidden;
+  const int64_t cached = kPrompt + kDropped + kTokens / 2;
+  const int64_t keys_and_values = 2 * 2 * model.layers * model.kv_heads * model.head_dim * cached;
+  tell("Llama 3 8B, one sequence of 1.2k: a token", 1e3 * seconds, "ms");
+  tell("Llama 3 8B, one sequence: of the bandwidth floor",
+       100 * static_cast<double>(weights + keys_and_values) / bandwidth / seconds, "%");
 }
 
 int run(const std::string& what) {
@@ -198,7 +345,9 @@ int run(const std::string& what) {
     }
   }
   if (what == "all" || what == "training") measure_training();
-  if (what == "all" || what == "phantom") measure_phantom_layer();
+  if (what == "all" || what == "phantom") measure_phantom_layers();
+  if (what == "all" || what == "recomputation") measure_recomputation();
+  if (what == "all" || what == "decoding") measure_decoding();
   return 0;
 }
 

@@ -205,7 +205,7 @@ void register_losses_and_adam(DType type, const std::string& suffix, double matr
   memory_case("cross_entropy_sums/" + suffix, matrix, [=](Bench& bench) -> Work {
     return [held = operands(bench)](Kernels& k) {
       auto& [logits, targets, top, sums, chosen] = *held;
-      k.cross_entropy_sums(logits, top, targets, 0, sums, chosen);
+      k.cross_entropy_sums(logits, targets, 0, top, sums, chosen);
     };
   });
   memory_case("cross_entropy_backward/" + suffix, 2 * matrix, [=](Bench& bench) -> Work {
@@ -228,12 +228,16 @@ void register_losses_and_adam(DType type, const std::string& suffix, double matr
         bench.device->kernels().fill(std::get<3>(*held), 1);
         return [=](Kernels& k) {
           auto& [g, w, m, v, weights] = *held;
-          k.adam(g, w, m, v, rounded ? weights.view() : engine::View(), {});
+          const kernels::AdamPiece all{g, w, m, v, rounded ? weights.view() : engine::View()};
+          k.adam({&all, 1}, {});
         };
       });
-  memory_case("sum_of_squares/" + suffix, matrix, [=](Bench& bench) -> Work {
+  memory_case("sums_of_squares/" + suffix, matrix, [=](Bench& bench) -> Work {
     return [held = hold(bench.make(type, {kRows, kCols}), bench.make(DType::f64, {1, 256}))](
-               Kernels& k) { k.sum_of_squares(std::get<0>(*held), std::get<1>(*held)); };
+               Kernels& k) {
+      const kernels::SquaresPiece all{std::get<0>(*held)};
+      k.sums_of_squares({&all, 1}, std::get<1>(*held));
+    };
   });
 }
 

@@ -1,27 +1,47 @@
 // Plain matrices in BasicKernels: Adam, sums, copies, random values and sampling.
 #pragma once
 #include "kernels/basic_kernels.h"
-#include "kernels/reduce.h"
 
 namespace kernels {
 
+// launch(kernel) for kernels made by make() that together hold all pieces, as many as fit in each.
+template <class Pieces, class Make, class Add, class Launch>
+void launch_pieces(const Pieces& pieces, Make make, Add add, Launch launch) {
+  auto kernel = make();
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    add(kernel, pieces[i]);
+    if (!kernel.is_full() && i + 1 < pieces.size()) continue;
+    launch(kernel);
+    kernel = make();
+  }
+}
+
 template <class Launcher>
-void BasicKernels<Launcher>::adam(ConstView gradient, View master, View mean, View square,
-                                  View weights, const AdamStep& step) {
+void BasicKernels<Launcher>::adam(std::span<const AdamPiece> pieces, const AdamStep& step) {
+  Require("adam").that(step.step > 0, "the first step is step 1");
+  if (pieces.empty()) return;
+  const View &master = pieces[0].master, &weights = pieces[0].weights;
   with_type("adam", weights.empty() ? master.type : weights.type, [&]<class T>() {
-    using A = Arithmetic<T>;
-    const DType type = dtype_of<A>();
-    const int64_t rows = gradient.rows, cols = gradient.cols;
-    Require("adam")
-        .that(step.step > 0, "the first step is step 1")
-        .shape(gradient, type, rows, cols, "gradient")
-        .shape(master, type, rows, cols, "master")
-        .shape(mean, type, rows, cols, "mean")
-        .shape(square, type, rows, cols, "square")
-        .optional(weights, dtype_of<T>(), rows, cols, "weights");
-    launch_tiles<T>(gradient, Adam<T>{rows_of<A>(gradient), rows_of<A>(master), rows_of<A>(mean),
-                                      rows_of<A>(square), rows_of<T>(weights),
-                                      AdamCoefficients<A>(step), tiling(gradient)});
+    const auto add = [&](Adam<T>& kernel, const AdamPiece& p) {
+      const DType type = dtype_of<Arithmetic<T>>();
+      const int64_t rows = p.gradient.rows, cols = p.gradient.cols;
+      Require("adam")
+          .shape(p.gradient, type, rows, cols, "gradient")
+          .shape(p.master, type, rows, cols, "master")
+          .shape(p.mean, type, rows, cols, "mean")
+          .shape(p.square, type, rows, cols, "square")
+          .optional(p.weights, dtype_of<T>(), rows, cols, "weights")
+          .that(p.weights.empty() == weights.empty(), "all pieces have weights, or none")
+          .that(p.gradient.contiguous() && p.master.contiguous() && p.mean.contiguous() &&
+                    p.square.contiguous() && p.weights.contiguous(),
+                "operands must be contiguous");
+      kernel.add(p, step.learning_rate);
+    };
+    launch_pieces(
+        pieces, [&] { return Adam<T>(step); }, add,
+        [&](const Adam<T>& kernel) {
+          launch<T>(kernel.items, smaller(kernel.elements, Adam<T>::kTile), kernel);
+        });
   });
 }
 
@@ -37,14 +57,24 @@ void BasicKernels<Launcher>::column_sum(ConstView src, View dst) {
 }
 
 template <class Launcher>
-void BasicKernels<Launcher>::sum_of_squares(ConstView src, View partials) {
-  with_type("sum_of_squares", src.type, [&]<class T>() {
-    Require("sum_of_squares")
-        .that(src.contiguous(), "src must be contiguous")
-        .shape(partials, DType::f64, 1, partials.cols, "partials");
-    launch<T>(partials.cols, src.elements() / partials.cols + 1,
-              SumOfSquares<T>{static_cast<const T*>(src.data), static_cast<double*>(partials.data),
-                              src.elements(), partials.cols});
+void BasicKernels<Launcher>::sums_of_squares(std::span<const SquaresPiece> pieces, View partials) {
+  if (pieces.empty()) return;
+  const DType type = pieces[0].src.type;
+  int64_t most = 0;
+  for (const SquaresPiece& p : pieces) most = larger(most, p.src.elements());
+  with_type("sums_of_squares", type, [&]<class T>() {
+    const auto add = [&](SumsOfSquares<T>& kernel, const SquaresPiece& p) {
+      Require("sums_of_squares")
+          .that(p.src.contiguous() && p.src.type == type, "src must be contiguous, of one type")
+          .that(p.row >= 0 && p.row < partials.rows, "partials must have the row of every piece")
+          .shape(partials, DType::f64, partials.rows, partials.cols, "partials");
+      kernel.add(p);
+    };
+    launch_pieces(
+        pieces, [&] { return SumsOfSquares<T>(rows_of<double>(partials), partials.cols); }, add,
+        [&](const SumsOfSquares<T>& kernel) {
+          launch<T>(kernel.items(), most / partials.cols + 1, kernel);
+        });
   });
 }
 
@@ -52,13 +82,12 @@ template <class Launcher>
 void BasicKernels<Launcher>::total(ConstView src, View dst) {
   Require("total")
       .that(src.type == DType::f32 || src.type == DType::f64, "src must be f32 or f64")
-      .that(src.rows == 1, "src must be a vector")
-      .shape(dst, DType::f64, 1, 1, "dst");
+      .shape(dst, DType::f64, 1, src.rows, "dst");
   double* out = static_cast<double*>(dst.data);
   if (src.type == DType::f32)
-    launch<float>(1, src.cols, Total<float>{static_cast<const float*>(src.data), out, src.cols});
+    launch<float>(src.rows, src.cols, Total<float>{rows_of<float>(src), out, src.cols});
   else
-    launch<double>(1, src.cols, Total<double>{static_cast<const double*>(src.data), out, src.cols});
+    launch<double>(src.rows, src.cols, Total<double>{rows_of<double>(src), out, src.cols});
 }
 
 template <class Launcher>

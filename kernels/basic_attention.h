@@ -123,7 +123,7 @@ void BasicKernels<Launcher>::paged_attention(ConstView query, ConstView key, Con
     launch<T>(query.rows * s.heads, tables.cols * s.page_tokens * s.head_dim,
               PagedAttention<T>{s, rows_of<T>(query), rows_of<T>(key), rows_of<T>(value),
                                 rows_of<int32_t>(tables), rows_of<int32_t>(sequences),
-                                rows_of<int32_t>(visible), rows_of<T>(out)});
+                                rows_of<int32_t>(visible), rows_of<T>(out), tables.cols});
   });
 }
 

@@ -92,17 +92,16 @@ class BasicKernels : public Kernels {
                          bool add) override;
   void embedding_backward(ConstView grad_dst, ConstView ids, int64_t first,
                           View grad_table) override;
-  void row_max(ConstView src, View top) override;
-  void cross_entropy_sums(ConstView logits, ConstView top, ConstView targets, int64_t first,
-                          View sums, View chosen) override;
-  void cross_entropy_losses(ConstView sums, ConstView chosen, ConstView targets,
+  void cross_entropy_sums(ConstView logits, ConstView targets, int64_t first, View top, View sums,
+                          View chosen) override;
+  void cross_entropy_rescale(View sums, ConstView from, ConstView to) override;
+  void cross_entropy_losses(ConstView top, ConstView sums, ConstView chosen, ConstView targets,
                             View losses) override;
   void cross_entropy_backward(View logits, ConstView top, ConstView sums, ConstView targets,
                               int64_t first, double factor) override;
-  void adam(ConstView gradient, View master, View mean, View square, View weights,
-            const AdamStep& step) override;
+  void adam(std::span<const AdamPiece> pieces, const AdamStep& step) override;
   void column_sum(ConstView src, View dst) override;
-  void sum_of_squares(ConstView src, View partials) override;
+  void sums_of_squares(std::span<const SquaresPiece> pieces, View partials) override;
   void total(ConstView src, View dst) override;
   void fill(View dst, double value) override;
   void copy(ConstView src, View dst, double factor) override;

@@ -185,44 +185,51 @@ void BasicKernels<Launcher>::embedding_backward(ConstView grad_dst, ConstView id
 }
 
 template <class Launcher>
-void BasicKernels<Launcher>::row_max(ConstView src, View top) {
-  with_type("row_max", src.type, [&]<class T>() {
-    using A = Arithmetic<T>;
-    Require("row_max").shape(top, dtype_of<A>(), 1, src.rows, "top");
-    launch<T>(src.rows, src.cols, RowMax<T>{rows_of<T>(src), rows_of<A>(top), src.cols});
-  });
-}
-
-template <class Launcher>
-void BasicKernels<Launcher>::cross_entropy_sums(ConstView logits, ConstView top, ConstView targets,
-                                                int64_t first, View sums, View chosen) {
+void BasicKernels<Launcher>::cross_entropy_sums(ConstView logits, ConstView targets, int64_t first,
+                                                View top, View sums, View chosen) {
   with_type("cross_entropy_sums", logits.type, [&]<class T>() {
     using A = Arithmetic<T>;
     Require("cross_entropy_sums")
-        .shape(top, dtype_of<A>(), 1, logits.rows, "top")
         .shape(targets, DType::i32, 1, logits.rows, "targets")
+        .shape(top, dtype_of<A>(), 1, logits.rows, "top")
         .shape(sums, dtype_of<A>(), 1, logits.rows, "sums")
         .shape(chosen, dtype_of<A>(), 1, logits.rows, "chosen");
     launch<T>(logits.rows, logits.cols,
-              CrossEntropySums<T>{rows_of<T>(logits), rows_of<A>(top), rows_of<int32_t>(targets),
+              CrossEntropySums<T>{rows_of<T>(logits), rows_of<int32_t>(targets), rows_of<A>(top),
                                   rows_of<A>(sums), rows_of<A>(chosen), first, logits.cols});
   });
 }
 
 template <class Launcher>
-void BasicKernels<Launcher>::cross_entropy_losses(ConstView sums, ConstView chosen,
+void BasicKernels<Launcher>::cross_entropy_rescale(View sums, ConstView from, ConstView to) {
+  with_type("cross_entropy_rescale", sums.type, [&]<class T>() {
+    using A = Arithmetic<T>;
+    const DType type = dtype_of<A>();
+    Require("cross_entropy_rescale")
+        .shape(sums, type, 1, sums.cols, "sums")
+        .shape(from, type, 1, sums.cols, "from")
+        .shape(to, type, 1, sums.cols, "to");
+    launch<A>(
+        1, sums.cols,
+        CrossEntropyRescale<A>{rows_of<A>(sums), rows_of<A>(from), rows_of<A>(to), sums.cols});
+  });
+}
+
+template <class Launcher>
+void BasicKernels<Launcher>::cross_entropy_losses(ConstView top, ConstView sums, ConstView chosen,
                                                   ConstView targets, View losses) {
   with_type("cross_entropy_losses", sums.type, [&]<class T>() {
     using A = Arithmetic<T>;
     const DType type = dtype_of<A>();
     Require("cross_entropy_losses")
+        .shape(top, type, 1, sums.cols, "top")
         .shape(sums, type, 1, sums.cols, "sums")
         .shape(chosen, type, 1, sums.cols, "chosen")
         .shape(targets, DType::i32, 1, sums.cols, "targets")
         .shape(losses, type, 1, sums.cols, "losses");
     launch<A>(1, sums.cols,
-              CrossEntropyLoss<A>{rows_of<A>(sums), rows_of<A>(chosen), rows_of<int32_t>(targets),
-                                  rows_of<A>(losses), sums.cols});
+              CrossEntropyLoss<A>{rows_of<A>(top), rows_of<A>(sums), rows_of<A>(chosen),
+                                  rows_of<int32_t>(targets), rows_of<A>(losses), sums.cols});
   });
 }
 

@@ -1,54 +1,55 @@
 // Cross-entropy over one shard of the vocabulary, in pieces between which a communicator reduces:
-// row maxima (max over shards), sums (sum over shards), losses, gradients.
+// sums relative to the shard's own maximum, losses, gradients.
 #pragma once
 #include "kernels/view.h"
 
 namespace kernels {
 
-template <class T>
-struct RowMax {
-  using A = Arithmetic<T>;
-  Rows<const T> src;
-  Rows<A> top;  // [1, rows]
-  int64_t cols;
-
-  template <Group G>
-  HOST_DEVICE void operator()(const G& group, int64_t row) const {
-    const T* x = src[row];
-    const A value = max_each<A>(group, cols, [&](int64_t c) { return A(x[c]); });
-    if (group.rank() == 0) top.data[row] = value;
-  }
-};
-
-// sums = Σ_c exp(logit - top) of this shard; chosen = logit of the target - top, 0 when another
-// shard has it.
+// top = the largest logit of this shard; sums = Σ_c exp(logit - top); chosen = logit of the target,
+// 0 when another shard has it. The second walk through a row finds it in the cache.
 template <class T>
 struct CrossEntropySums {
   using A = Arithmetic<T>;
   Rows<const T> logits;
-  Rows<const A> top;
   Rows<const int32_t> targets;  // [1, rows], global ids; negative = ignored
-  Rows<A> sums, chosen;         // [1, rows]
+  Rows<A> top, sums, chosen;    // [1, rows]
   int64_t first, cols;
 
   template <Group G>
   HOST_DEVICE void operator()(const G& group, int64_t row) const {
     const T* x = logits[row];
-    const A shift = top.data[row];
+    const A shift = max_each<A>(group, cols, [&](int64_t c) { return A(x[c]); });
     const A total =
         sum_each<A, 1>(group, cols, [&](int64_t c) { return exponential(A(x[c]) - shift); });
-    if (group.rank() != 0) return;
+    if (group.rank() == 0) finish(row, shift, total);
+  }
+  HOST_DEVICE void finish(int64_t row, A shift, A total) const {
     const int64_t local = targets.data[row] - first;
     const bool own = targets.data[row] >= 0 && local >= 0 && local < cols;
+    top.data[row] = shift;
     sums.data[row] = total;
-    chosen.data[row] = own ? A(x[local]) - shift : A(0);
+    chosen.data[row] = own ? A(logits[row][local]) : A(0);
   }
 };
 
-// loss = ln(sums) - chosen, both reduced over the shards; 0 for an ignored target. `rows` a group.
+// sums · e^(from - to). `rows` a group.
+template <class A>
+struct CrossEntropyRescale {
+  Rows<A> sums;
+  Rows<const A> from, to;
+  int64_t rows;
+
+  template <Group G>
+  HOST_DEVICE void operator()(const G& group, int64_t) const {
+    each(group, rows, [&](int64_t i) { sums.data[i] *= exponential(from.data[i] - to.data[i]); });
+  }
+};
+
+// loss = ln(sums) + top - chosen, all reduced over the shards; 0 for an ignored target. `rows` a
+// group.
 template <class A>
 struct CrossEntropyLoss {
-  Rows<const A> sums, chosen;
+  Rows<const A> top, sums, chosen;
   Rows<const int32_t> targets;
   Rows<A> losses;
   int64_t rows;
@@ -56,7 +57,8 @@ struct CrossEntropyLoss {
   template <Group G>
   HOST_DEVICE void operator()(const G& group, int64_t) const {
     each(group, rows, [&](int64_t i) {
-      losses.data[i] = targets.data[i] < 0 ? A(0) : logarithm(sums.data[i]) - chosen.data[i];
+      const A loss = logarithm(sums.data[i]) - (chosen.data[i] - top.data[i]);
+      losses.data[i] = targets.data[i] < 0 ? A(0) : loss;
     });
   }
 };

@@ -9,6 +9,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "kernels/activation.h"
 #include "kernels/adam.h"
@@ -16,6 +17,7 @@
 #include "kernels/instruction_set.h"
 #include "kernels/paged_attention.h"
 #include "kernels/random.h"
+#include "kernels/reduce.h"
 #include "kernels/sampling.h"
 #include "kernels/view.h"
 
@@ -108,27 +110,32 @@ class Kernels {
                                   View grad_table) = 0;
 
   // Cross-entropy over a shard T[tokens, cols] of the logits whose first column is vocabulary id
-  // `first`. Between the calls the caller reduces over the shards: top by maximum, then sums and
-  // chosen by sum. Vectors are A[1, tokens]; targets < 0 are ignored (loss and gradient 0).
-  virtual void row_max(ConstView src, View top) = 0;
-  virtual void cross_entropy_sums(ConstView logits, ConstView top, ConstView targets, int64_t first,
+  // `first`. Vectors are A[1, tokens]; targets < 0 are ignored (loss and gradient 0).
+  //
+  // top = the largest logit of the shard, sums = Σ e^(logit - top), chosen = the target's logit or,
+  // when another shard has it, 0. Behind it the caller reduces over the shards: top by maximum,
+  // then, after cross_entropy_rescale, sums and chosen by sum.
+  virtual void cross_entropy_sums(ConstView logits, ConstView targets, int64_t first, View top,
                                   View sums, View chosen) = 0;
-  virtual void cross_entropy_losses(ConstView sums, ConstView chosen, ConstView targets,
-                                    View losses) = 0;
+  // sums relative to `from` become sums relative to `to`.
+  virtual void cross_entropy_rescale(View sums, ConstView from, ConstView to) = 0;
+  // losses may be chosen.
+  virtual void cross_entropy_losses(ConstView top, ConstView sums, ConstView chosen,
+                                    ConstView targets, View losses) = 0;
   // logits become factor times their gradient.
   virtual void cross_entropy_backward(View logits, ConstView top, ConstView sums, ConstView targets,
                                       int64_t first, double factor) = 0;
 
-  // One AdamW update. gradient, master, mean, square A; weights T = master rounded, or empty when
-  // the master weights are the model's.
-  virtual void adam(ConstView gradient, View master, View mean, View square, View weights,
-                    const AdamStep& step) = 0;
+  // One AdamW update of all pieces, which are of one type. gradient, master, mean, square A;
+  // weights T, or empty in all.
+  virtual void adam(std::span<const AdamPiece> pieces, const AdamStep& step) = 0;
 
   // dst A[1, cols] += Σ_rows src.
   virtual void column_sum(ConstView src, View dst) = 0;
-  // partials f64[1, parts] += the sums of squares of `parts` equal pieces of a contiguous src.
-  virtual void sum_of_squares(ConstView src, View partials) = 0;
-  // dst f64[1, 1] = Σ of a vector f32 or f64 [1, n].
+  // Row piece.row of partials f64[rows, parts] = the sums of squares of `parts` equal parts of a
+  // piece; all pieces are of one type.
+  virtual void sums_of_squares(std::span<const SquaresPiece> pieces, View partials) = 0;
+  // dst f64[1, rows] = the sum of each row of src f32 or f64 [rows, n].
   virtual void total(ConstView src, View dst) = 0;
 
   virtual void fill(View dst, double value) = 0;

@@ -27,6 +27,7 @@ struct PagedAttention {
   Rows<const int32_t> sequences;  // [1, tokens]: row of `tables`
   Rows<const int32_t> visible;    // [1, tokens]: keys the token sees, itself included
   Rows<T> out;                    // [tokens, heads · head_dim]
+  int64_t pages;                  // columns of `tables`
 
   template <Group G>
   HOST_DEVICE void operator()(const G& group, int64_t row) const {

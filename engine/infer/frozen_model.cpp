@@ -7,6 +7,7 @@
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/nn/model_problems.h"
 #include "engine/nn/stored_slice.h"
+#include "engine/tensor/host_view.h"
 
 namespace engine {
 namespace {
@@ -67,7 +68,11 @@ FrozenModel::FrozenModel(Device& device, World& world, LayerOptions options,
 
 void FrozenModel::load(const std::string& checkpoint) {
   const CheckpointReader reader(checkpoint, context_.model());
-  for (const Parameter& p : set_.all()) reader.read_weight(stored_slice(p), p.weight);
+  for (const Parameter& p : set_.all()) {
+    HostView weight(context_.device(), p.weight);
+    reader.read_weight(stored_slice(p), weight.view());
+    weight.store();
+  }
 }
 
 }  // namespace engine

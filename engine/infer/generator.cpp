@@ -92,11 +92,12 @@ std::optional<std::vector<Choice>> Generator::run_stage(const StepBatch& batch) 
     }
   } else {
     input = context.matrix(tokens, context.model().hidden, MemoryUse::activation);
+    world_.forward().follow(device);
     world_.forward().receive(payload_of(input), stage_ - 1);
   }
   const Tensor output = model_.layers().infer(context, std::move(input), ids, micro_batch);
   if (model_.is_last()) return choose(batch, output);
-  device.synchronize();
+  world_.forward().follow(device);
   world_.forward().send(payload_of(output), stage_ + 1);
   return std::nullopt;
 }

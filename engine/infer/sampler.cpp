@@ -14,7 +14,7 @@ Tensor whole_logits(LayerContext& context, const Tensor& shard) {
   const int64_t rows = shard.dim(0), columns = shard.dim(1);
   const Tensor gathered(context.device(), {ranks.size() * rows, columns}, shard.type(),
                         MemoryUse::communication);
-  context.device().synchronize();
+  ranks.follow(context.device());
   ranks.all_gather(payload_of(shard), payload_of(gathered));
   Tensor whole(context.device(), {rows, ranks.size() * columns}, shard.type(),
                MemoryUse::workspace);
@@ -40,9 +40,8 @@ std::vector<float> target_losses(LayerContext& context, View logits,
   context.device().copy_to_device(targets.data(), wanted.data(), targets.bytes());
   const auto make = [&] { return context.statistics(logits.rows, MemoryUse::workspace); };
   const Tensor top = make(), sums = make(), chosen = make();
-  kernels.row_max(logits, top);
-  kernels.cross_entropy_sums(logits, top, targets, 0, sums, chosen);
-  kernels.cross_entropy_losses(sums, chosen, targets, chosen);
+  kernels.cross_entropy_sums(logits, targets, 0, top, sums, chosen);
+  kernels.cross_entropy_losses(top, sums, chosen, targets, chosen);
   return to_host<float>(context, chosen);
 }
 

@@ -43,16 +43,20 @@ void Head::forward(LayerContext& context, Tensor input, Tensor targets, View los
   const View logits = in_vocabulary(saved.logits);
   saved.top = context.statistics(tokens, kSaved);
   saved.sums = context.statistics(tokens, kSaved);
-  kernels.row_max(logits, saved.top);
-  ranks.follow(context.device());
-  ranks.all_reduce(payload_of(saved.top), Reduction::max);
-  Tensor chosen = context.statistics(tokens, MemoryUse::workspace);
-  kernels.cross_entropy_sums(logits, saved.top, saved.targets, table_->global_row, saved.sums,
+  const Tensor chosen = context.statistics(tokens, MemoryUse::workspace);
+  kernels.cross_entropy_sums(logits, saved.targets, table_->global_row, saved.top, saved.sums,
                              chosen);
-  ranks.follow(context.device());
-  ranks.all_reduce(payload_of(saved.sums));
-  ranks.all_reduce(payload_of(chosen));
-  kernels.cross_entropy_losses(saved.sums, chosen, saved.targets, chosen);
+  if (ranks.size() > 1) {
+    const Tensor own_top = context.statistics(tokens, MemoryUse::workspace);
+    kernels.copy(saved.top, own_top);
+    ranks.follow(context.device());
+    ranks.all_reduce(payload_of(saved.top), Reduction::max);
+    kernels.cross_entropy_rescale(saved.sums, own_top, saved.top);
+    ranks.follow(context.device());
+    ranks.all_reduce(payload_of(saved.sums));
+    ranks.all_reduce(payload_of(chosen));
+  }
+  kernels.cross_entropy_losses(saved.top, saved.sums, chosen, saved.targets, chosen);
   kernels.total(chosen, loss);
 }
 

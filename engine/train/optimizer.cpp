@@ -8,8 +8,8 @@
 namespace engine {
 namespace {
 
-// A sum of squares is taken in this many pieces at once.
-constexpr int64_t kSquarePieces = 64;
+// A sum of squares is taken in this many parts at once.
+constexpr int64_t kSquareParts = 64;
 
 ShardedParameters::Range overlap(const Parameter& p, const ShardedParameters::Range& range) {
   const int64_t first = std::max(p.offset, range.first);
@@ -47,7 +47,6 @@ Optimizer::Optimizer(LayerContext& context, ShardedParameters& parameters,
   square_ = make();
   context.kernels().fill(mean_, 0);
   context.kernels().fill(square_, 0);
-  squares_ = Tensor(context.device(), {1, kSquarePieces}, DType::f64, MemoryUse::workspace);
 }
 
 View Optimizer::state(const Tensor& tensor, const Piece& piece) const {
@@ -66,15 +65,18 @@ void Optimizer::take_weights() {
                             state(master_, piece));
 }
 
-void Optimizer::add_squares(View partials) {
-  kernels::Kernels& kernels = context_.kernels();
+void Optimizer::sum_squares(View sums) {
+  std::vector<kernels::SquaresPiece> pieces;
   for (const Parameter& p : parameters_.set().all()) {
     const ShardedParameters::Range range = overlap(p, parameters_.shard(p.unit));
-    if (!p.owned || range.count == 0) continue;
-    kernels.fill(squares_, 0);
-    kernels.sum_of_squares(parameters_.gradients(p.unit, range), squares_);
-    kernels.total(squares_, partials.columns(p.ordinal, 1));
+    if (p.owned && range.count > 0)
+      pieces.push_back({parameters_.gradients(p.unit, range), p.ordinal});
   }
+  const Tensor partials(context_.device(), {sums.cols, kSquareParts}, DType::f64,
+                        MemoryUse::workspace);
+  context_.kernels().fill(partials, 0);  // others have the other parameters
+  context_.kernels().sums_of_squares(pieces, partials);
+  context_.kernels().total(partials, sums);
 }
 
 void Optimizer::update(double rate, double gradient_scale, int64_t step) {
@@ -85,13 +87,15 @@ void Optimizer::update(double rate, double gradient_scale, int64_t step) {
   adam.epsilon = spec_.epsilon;
   adam.step = step + 1;
   adam.gradient_scale = gradient_scale;
+  std::vector<kernels::AdamPiece> all;
   for (const Piece& piece : pieces_) {
-    adam.weight_decay = piece.parameter->decays ? spec_.weight_decay : 0;
     const int64_t unit = piece.parameter->unit;
-    context_.kernels().adam(parameters_.gradients(unit, piece.range), master(piece),
-                            state(mean_, piece), state(square_, piece),
-                            keeps_master() ? parameters_.weights(unit, piece.range) : View(), adam);
+    all.push_back({parameters_.gradients(unit, piece.range), master(piece), state(mean_, piece),
+                   state(square_, piece),
+                   keeps_master() ? parameters_.weights(unit, piece.range) : View(),
+                   piece.parameter->decays ? spec_.weight_decay : 0});
   }
+  context_.kernels().adam(all, adam);
 }
 
 std::vector<OptimizerSlice> Optimizer::slices() const {

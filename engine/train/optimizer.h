@@ -18,9 +18,9 @@ class Optimizer {
 
   // Takes the master weights from the model's; after these were set.
   void take_weights();
-  // partials f64[1, ordinal_count] += by Parameter::ordinal, the squares of the reduced gradients
-  // in this rank's shard that it owns. Summed over all ranks they are the squared norm.
-  void add_squares(View partials);
+  // sums f64[1, ordinal_count] = by Parameter::ordinal, the squares of the reduced gradients in
+  // this rank's shard that it owns, else 0. Summed over all ranks they are the squared norm.
+  void sum_squares(View sums);
   // Update number `step` (from 0) with gradients times `gradient_scale`.
   void update(double rate, double gradient_scale, int64_t step);
 
@@ -42,7 +42,6 @@ class Optimizer {
   OptimizerSpec spec_;
   std::vector<Piece> pieces_;
   Tensor master_, mean_, square_;
-  Tensor squares_;  // f64[1, pieces of one sum]
 };
 
 }  // namespace engine

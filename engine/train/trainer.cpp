@@ -158,7 +158,7 @@ void Trainer::backward(int chunk, int64_t micro_batch) {
 StepResult Trainer::finish() {
   const int64_t squares = ordinal_count(job_.model);
   const View sums = sums_.view().columns(0, squares + 1);
-  optimizer_->add_squares(sums);
+  optimizer_->sum_squares(sums.columns(0, squares));
   world_.all().follow(context_.device());
   world_.all().all_reduce(payload_of(sums));
   std::vector<double> host(static_cast<size_t>(squares) + 1);

@@ -4,35 +4,12 @@
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/nn/stored_slice.h"
+#include "engine/tensor/host_view.h"
 
 namespace engine {
 namespace {
 
 constexpr char kMaster[] = "master";
-
-// A contiguous view of a device's memory as the host reads and writes it.
-class HostView {
- public:
-  HostView(Device& device, const View& view) : device_(device), origin_(view), view_(view) {
-    if (device.shares_host_memory()) return;
-    copy_.resize(static_cast<size_t>(bytes()));
-    view_.data = copy_.data();
-  }
-  const View& fetch() {
-    if (!copy_.empty()) device_.copy_to_host(view_.data, origin_.data, bytes());
-    return view_;
-  }
-  const View& view() const { return view_; }
-  void store() {
-    if (!copy_.empty()) device_.copy_to_device(origin_.data, view_.data, bytes());
-  }
-
- private:
-  int64_t bytes() const { return origin_.elements() * kernels::bytes_of(origin_.type); }
-  Device& device_;
-  View origin_, view_;
-  std::vector<std::byte> copy_;
-};
 
 bool keeps_master(const Job& job) { return job.workload.precision == Precision::bf16; }
 

@@ -231,14 +231,15 @@ double PromptTuner::update(double rate) {
   adam.beta1 = job_.optimizer.beta1;
   adam.beta2 = job_.optimizer.beta2;
   adam.epsilon = job_.optimizer.epsilon;
-  adam.weight_decay = job_.optimizer.weight_decay;
   adam.step = next_step_ + 1;
   adam.gradient_scale = clip > 0 && norm > clip ? clip / norm : 1;
   for (size_t task = 0; task < encoders_.size(); ++task) {
     std::vector<float>& parameters = encoders_[task]->parameters();
     const Tensor gradient = vector_of(device, static_cast<int64_t>(parameters.size()));
     device.copy_to_device(gradient.data(), gradients[task].data(), gradient.bytes());
-    context.kernels().adam(gradient, masters_[task], means_[task], squares_[task], {}, adam);
+    const kernels::AdamPiece piece{
+        gradient, masters_[task], means_[task], squares_[task], {}, job_.optimizer.weight_decay};
+    context.kernels().adam({&piece, 1}, adam);
     device.copy_to_host(parameters.data(), masters_[task].data(), gradient.bytes());
   }
   fill_table();

@@ -47,9 +47,6 @@ class ServingRun {
         options_(options),
         device_(&device),
         world_(ranks, Grid(job.plan)) {
-    if (!device.shares_host_memory())
-      throw Error(ExitCode::environment,
-                  "generation runs on the CPU device only; use autotune-worker");
     if (job.phantom_rank >= 0)
       throw InputError("a phantom rank has no text to generate; leave out phantom_rank");
     if (job.memory_limit_bytes > 0)

@@ -31,6 +31,8 @@
 namespace kernels::cuda {
 
 constexpr int kWarpSize = 32;
+constexpr float kLog2E = 1.44269504f;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Four registers of a lane, each of two bf16 (the lower half is the first): the left operand of a
 // product of fragments [16, 16], or two neighbouring right ones [16, 8].

@@ -8,8 +8,6 @@
 namespace kernels::cuda {
 
 using FlashOperands = AttentionOperands<bfloat16>;
-constexpr float kLog2E = 1.44269504f;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Which sequence, head and tile of tokens a block works on. Of a causal shape the tiles with most
 // keys begin first, so that no long block is left at the end: `last_first` for queries.

@@ -1,6 +1,7 @@
 // Kernels that wait for memory, compiled for GPUs: element-wise, over rows, over columns.
 #include "kernels/cuda/column_kernels.h"
 #include "kernels/cuda/device_block.cuh"
+#include "kernels/cuda/optimizer_kernels.h"
 #include "kernels/cuda/row_kernels.h"
 
 namespace kernels::cuda {
@@ -9,7 +10,6 @@ template void launch_blocks(cudaStream_t, int64_t, const NormForwardRow<128>&);
 template void launch_blocks(cudaStream_t, int64_t, const NormForwardRow<512>&);
 template void launch_blocks(cudaStream_t, int64_t, const NormBackwardRow<128>&);
 template void launch_blocks(cudaStream_t, int64_t, const NormBackwardRow<512>&);
-template void launch_blocks(cudaStream_t, int64_t, const RowMaxPieces&);
 template void launch_blocks(cudaStream_t, int64_t, const CrossEntropySumsPieces&);
 template void launch_blocks(cudaStream_t, int64_t, const CrossEntropyBackwardPieces&);
 template void launch_blocks(cudaStream_t, int64_t, const ColumnPartials<NormTerms>&);
@@ -17,7 +17,9 @@ template void launch_blocks(cudaStream_t, int64_t, const ColumnPartials<ColumnSu
 template void launch_blocks(cudaStream_t, int64_t, const AddColumnPartials<1>&);
 template void launch_blocks(cudaStream_t, int64_t, const AddColumnPartials<2>&);
 template void launch_blocks(cudaStream_t, int64_t, const PieceMap<BiasDropoutAddPieces>&);
-template void launch_blocks(cudaStream_t, int64_t, const PieceMap<AdamPieces>&);
+template void launch_blocks(cudaStream_t, int64_t, const PieceMap<RotaryPieces>&);
+template void launch_blocks(cudaStream_t, int64_t, const AdamTiles&);
+template void launch_blocks(cudaStream_t, int64_t, const SquaresParts&);
 
 #define KERNELS_LAUNCH_ACTIVATION(F)                                                            \
   template void launch_blocks(cudaStream_t, int64_t, const PieceMap<BiasActivationPieces<F>>&); \

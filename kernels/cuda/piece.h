@@ -22,12 +22,10 @@ DEVICE void store_piece(T* p, const Piece<T>& piece) {
   *reinterpret_cast<Piece<T>*>(p) = piece;
 }
 
-// Whether every row of every matrix begins at a multiple of 16 bytes (8 for the halves of bf16 that
-// go with pieces of f32). Operands left out do.
-template <int kBytes = 16, class T>
+// Whether every row of every matrix begins at a multiple of 16 bytes. Operands left out do.
+template <class T>
 inline bool rows_aligned(const Rows<T>& rows) {
-  constexpr int64_t kWidth = kBytes / static_cast<int64_t>(sizeof(T));
-  return reinterpret_cast<uintptr_t>(rows.data) % kBytes == 0 && rows.stride % kWidth == 0;
+  return reinterpret_cast<uintptr_t>(rows.data) % 16 == 0 && rows.stride % Piece<T>::kWidth == 0;
 }
 template <class... Matrices>
 bool all_aligned(const Matrices&... matrices) {

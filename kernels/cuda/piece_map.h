@@ -1,8 +1,9 @@
 // Element-wise kernels of bf16 matrices, 16 bytes at a time.
 #pragma once
 #include "kernels/activation.h"
-#include "kernels/adam.h"
 #include "kernels/cuda/piece.h"
+#include "kernels/elementwise.h"
+#include "kernels/rotary.h"
 
 namespace kernels::cuda {
 
@@ -131,6 +132,34 @@ struct GatedPieces {
   }
 };
 
+// Rotary position embedding: eight pairs at a time, numbered through all heads of a token.
+struct RotaryPieces {
+  static constexpr int kWidth = 8;
+  Rotary<bfloat16> in;
+
+  DEVICE void operator()(int64_t token, int64_t pair) const {
+    const int half = static_cast<int>(in.dim / 2);
+    const int head = static_cast<int>(pair) / half, first = static_cast<int>(pair) - head * half;
+    bfloat16* at = in.data[token] + head * in.head_dim + first;
+    const float* cosines = in.table[in.positions.data[token]] + first;
+    Eight x = Eight::load(at), y = Eight::load(at + half);
+    KERNELS_UNROLL
+    for (int part = 0; part < 2; ++part) {
+      const auto cosine = load_piece(cosines + 4 * part);
+      const auto sine = load_piece(cosines + half + 4 * part);
+      KERNELS_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        float &a = x.v[4 * part + i], &b = y.v[4 * part + i];
+        const float s = in.direction * sine.v[i], turned = a * cosine.v[i] - b * s;
+        b = b * cosine.v[i] + a * s;
+        a = turned;
+      }
+    }
+    x.store(at);
+    y.store(at + half);
+  }
+};
+
 template <class F>
 struct GatedBackwardPieces {
   static constexpr int kWidth = 8;
@@ -148,37 +177,6 @@ struct GatedBackwardPieces {
     }
     g.store(in.grad_gate[row] + column);
     u.store(in.grad_up[row] + column);
-  }
-};
-
-// AdamW on four f32 at a time; weights may be left out.
-struct AdamPieces {
-  static constexpr int kWidth = 4;
-  Adam<bfloat16> in;
-
-  DEVICE void operator()(int64_t row, int64_t column) const {
-    const auto g = load_piece(in.gradient[row] + column);
-    auto w = load_piece(in.master[row] + column);
-    auto m = load_piece(in.mean[row] + column);
-    auto v = load_piece(in.square[row] + column);
-    const AdamCoefficients<float>& k = in.k;
-    KERNELS_UNROLL
-    for (int i = 0; i < kWidth; ++i) {
-      const float gradient_now = g.v[i] * k.scale;
-      m.v[i] = k.keep_mean * m.v[i] + k.add_mean * gradient_now;
-      v.v[i] = k.keep_square * v.v[i] + k.add_square * gradient_now * gradient_now;
-      const float size = square_root(v.v[i] * k.square_correction) + k.epsilon;
-      w.v[i] = w.v[i] - k.decay * w.v[i] - k.rate * m.v[i] / size;
-    }
-    store_piece(in.master[row] + column, w);
-    store_piece(in.mean[row] + column, m);
-    store_piece(in.square[row] + column, v);
-    if (!in.weights) return;
-    struct alignas(8) Half {
-      uint32_t words[2];
-    };
-    *reinterpret_cast<Half*>(in.weights[row] +
-                             column) = {{pack_pair(w.v[0], w.v[1]), pack_pair(w.v[2], w.v[3])}};
   }
 };
 

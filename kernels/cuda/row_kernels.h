@@ -115,58 +115,55 @@ struct LogitRow {
   static constexpr int kThreads = 512, kBlocks = 2;
 
   int64_t shared_bytes() const { return kThreads / kWarpSize * int64_t{sizeof(float)}; }
-  // f(x, column) for every element of the row, which it may change.
+  struct One {
+    float v[1];
+  };
+  // f(piece, column) for the pieces of the row, of eight elements or, at its end, of one; what it
+  // changes in them is stored if kWrites.
   template <bool kWrites, class T, class B, class F>
-  static DEVICE void each(const B& block, T* row, int64_t cols, F f) {
+  static DEVICE void each_piece(const B& block, T* row, int64_t cols, F f) {
     const int whole = static_cast<int>(cols / 8 * 8);
     KERNELS_UNROLL_TWICE
     for (int column = block.thread() * 8; column < whole; column += kThreads * 8) {
       Eight piece = Eight::load(row + column);
-      KERNELS_UNROLL
-      for (int i = 0; i < 8; ++i) f(piece.v[i], column + i);
+      f(piece, column);
       if constexpr (kWrites) piece.store(row + column);
     }
     const int column = whole + block.thread();
     if (column >= cols) return;
-    float x = float(row[column]);
-    f(x, column);
-    if constexpr (kWrites) row[column] = bfloat16(x);
+    One piece{{float(row[column])}};
+    f(piece, column);
+    if constexpr (kWrites) row[column] = bfloat16(piece.v[0]);
   }
 };
 
-// As RowMax (cross_entropy.h).
-struct RowMaxPieces : LogitRow {
-  RowMax<bfloat16> in;
-
-  template <ThreadBlock B>
-  DEVICE void operator()(const B& block) const {
-    auto* slots = reinterpret_cast<float*>(block.shared());
-    float most = -std::numeric_limits<float>::infinity();
-    each<false>(block, in.src[block.index()], in.cols,
-                [&](float x, int) { most = larger(most, x); });
-    most = block_max<kThreads>(block, most, slots);
-    if (block.thread() == 0) in.top.data[block.index()] = most;
-  }
-};
-
-// As CrossEntropySums.
+// As CrossEntropySums (cross_entropy.h), in one walk: what a thread has summed follows its maximum.
 struct CrossEntropySumsPieces : LogitRow {
   CrossEntropySums<bfloat16> in;
 
   template <ThreadBlock B>
   DEVICE void operator()(const B& block) const {
-    const int64_t row = block.index();
     auto* slots = reinterpret_cast<float*>(block.shared());
-    const float shift = in.top.data[row];
-    float sum = 0;
-    each<false>(block, in.logits[row], in.cols,
-                [&](float x, int) { sum += exponential(x - shift); });
-    sum = block_sum<kThreads>(block, sum, slots);
-    if (block.thread() != 0) return;
-    const int64_t local = in.targets.data[row] - in.first;
-    const bool own = in.targets.data[row] >= 0 && local >= 0 && local < in.cols;
-    in.sums.data[row] = sum;
-    in.chosen.data[row] = own ? float(in.logits[row][local]) - shift : 0.0f;
+    float top = std::numeric_limits<float>::lowest(), sum = 0;
+    each_piece<false>(block, in.logits[block.index()], in.cols, [&](auto& x, int) {
+      float most = top;
+      for (const float value : x.v) most = larger(most, value);
+      if (most > top) {
+        sum *= power(block, top - most);
+        top = most;
+      }
+      KERNELS_UNROLL
+      for (const float value : x.v) sum += power(block, value - top);
+    });
+    const float shift = block_max<kThreads>(block, top, slots);
+    sum = block_sum<kThreads>(block, sum * power(block, top - shift), slots);
+    if (block.thread() == 0) in.finish(block.index(), shift, sum);
+  }
+
+ private:
+  template <ThreadBlock B>
+  static DEVICE float power(const B& block, float x) {
+    return block.power_of_two(x * kLog2E);
   }
 };
 
@@ -181,9 +178,12 @@ struct CrossEntropyBackwardPieces : LogitRow {
     const int64_t local = ignored ? -1 : in.targets.data[row] - in.first;
     const float shift = in.top.data[row], factor = static_cast<float>(in.factor);
     const float scale = factor / in.sums.data[row];
-    each<true>(block, in.logits[row], in.cols, [&](float& x, int column) {
-      const float loss = column == local ? factor : 0.0f;
-      x = ignored ? 0.0f : exponential(x - shift) * scale - loss;
+    each_piece<true>(block, in.logits[row], in.cols, [&](auto& x, int column) {
+      KERNELS_UNROLL
+      for (float& value : x.v) {
+        const float loss = column++ == local ? factor : 0.0f;
+        value = ignored ? 0.0f : exponential(value - shift) * scale - loss;
+      }
     });
   }
 };

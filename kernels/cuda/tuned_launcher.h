@@ -13,6 +13,8 @@
 
 #include "kernels/cuda/column_kernels.h"
 #include "kernels/cuda/flash_attention_keys.h"
+#include "kernels/cuda/flash_decode.h"
+#include "kernels/cuda/optimizer_kernels.h"
 #include "kernels/cuda/row_kernels.h"
 
 namespace kernels {
@@ -60,6 +62,13 @@ class TunedLauncher : public Launcher {
            });
   }
 
+  bool run_tuned(int64_t head_rows, const PagedAttention<bfloat16>& body) {
+    const PagedShape& s = body.shape;
+    if (!cuda::all_aligned(body.query, body.key, body.value, body.out)) return false;
+    return (s.head_dim == 64 || s.head_dim == 128) &&
+           with_head_dim(s.head_dim, [&]<int kHeadDim>() { decode<kHeadDim>(head_rows, body); });
+  }
+
   bool run_tuned(int64_t rows, const NormForward<bfloat16>& body) {
     return cuda::all_aligned(body.src, body.gain, body.bias, body.dst) &&
            with_norm_threads(body.cols, [&]<int kN>() {
@@ -82,15 +91,21 @@ class TunedLauncher : public Launcher {
     return sum_columns(cuda::ColumnSumTerms{body}, body.rows, body.cols, {body.dst.data});
   }
 
-  bool run_tuned(int64_t rows, const RowMax<bfloat16>& body) {
-    return cuda::all_aligned(body.src) && run_rows(rows, cuda::RowMaxPieces{{}, body});
-  }
   bool run_tuned(int64_t rows, const CrossEntropySums<bfloat16>& body) {
     return cuda::all_aligned(body.logits) && run_rows(rows, cuda::CrossEntropySumsPieces{{}, body});
   }
   bool run_tuned(int64_t rows, const CrossEntropyBackward<bfloat16>& body) {
     return cuda::all_aligned(body.logits) &&
            run_rows(rows, cuda::CrossEntropyBackwardPieces{{}, body});
+  }
+
+  bool run_tuned(int64_t tokens, const Rotary<bfloat16>& body) {
+    const int64_t half = body.dim / 2;
+    if (half % 8 != 0 || body.head_dim % 8 != 0 || !cuda::all_aligned(body.data, body.table))
+      return false;
+    const cuda::PieceMap kernel(cuda::RotaryPieces{body}, tokens, body.heads * half);
+    this->blocks(kernel.blocks(), kernel);
+    return true;
   }
 
   bool run_tuned(int64_t, const BiasDropoutAdd<bfloat16>& body) {
@@ -116,9 +131,11 @@ class TunedLauncher : public Launcher {
     return cuda::all_aligned(body.grad_dst, body.gate, body.up, body.grad_gate, body.grad_up) &&
            map(cuda::GatedBackwardPieces<F>{body});
   }
-  bool run_tuned(int64_t, const Adam<bfloat16>& body) {
-    return cuda::all_aligned(body.gradient, body.master, body.mean, body.square) &&
-           cuda::rows_aligned<8>(body.weights) && map(cuda::AdamPieces{body});
+  bool run_tuned(int64_t items, const Adam<bfloat16>& body) {
+    return run_rows(items, cuda::AdamTiles{body});
+  }
+  bool run_tuned(int64_t items, const SumsOfSquares<float>& body) {
+    return run_rows(items, cuda::SquaresParts{body});
   }
 
   // Heads of 64 and 128, all operands in pieces of 16 bytes.
@@ -143,6 +160,21 @@ class TunedLauncher : public Launcher {
     const cuda::FlashAlong kernel{s, in.query_rows, saved.out, saved.grad_out, sums};
     this->blocks(kernel.blocks(), kernel);
     return {saved.grad_out, saved.log_sum, sums};
+  }
+
+  template <int kHeadDim>
+  void decode(int64_t head_rows, const PagedAttention<bfloat16>& body) {
+    using Decode = cuda::FlashDecode<kHeadDim>;
+    const int64_t tokens = head_rows / body.shape.heads;
+    const int splits = Decode::splits_for(body, tokens, this->multiprocessors());
+    cuda::SplitResults results;
+    if (splits > 1)
+      results = {this->scratch(cuda::SplitResults::scratch_bytes(head_rows, kHeadDim, splits)),
+                 head_rows, kHeadDim, splits};
+    const Decode kernel{body, results};
+    this->blocks(kernel.blocks(tokens), kernel);
+    if (splits > 1)
+      this->blocks(head_rows, cuda::MergeSplits<kHeadDim>{body.out, body.shape.heads, results});
   }
 
   template <class F>

@@ -91,26 +91,53 @@ TEST_P(ElementwiseTest, SplitsAndMergesHeads) {
 TEST_P(ElementwiseTest, AdamIsTheOracles) {
   for (const int64_t cols : {1, 17, 4099}) {
     const bool own_master = type() == DType::bf16;
-    Matrix g = Matrix::random(stat(), 2, cols, 1), w = Matrix::random(stat(), 2, cols, 2);
-    Matrix m = Matrix::random(stat(), 2, cols, 3, 0.1), v = Matrix::filled(stat(), 2, cols, 0.04);
-    Matrix weights(type(), 2, cols);
+    Matrix g = Matrix::random(stat(), 1, cols, 1), w = Matrix::random(stat(), 1, cols, 2);
+    Matrix m = Matrix::random(stat(), 1, cols, 3, 0.1), v = Matrix::filled(stat(), 1, cols, 0.04);
+    Matrix weights(type(), 1, cols);
     Values want_w = w.values(), want_m = m.values(), want_v = v.values();
-    const kernels::AdamStep step{0.01, 0.9, 0.95, 1e-8, 0.1, 3, 0.5};
-    k().adam(g, w, m, v, own_master ? weights.view() : View(), step);
-    for (int64_t r = 0; r < 2; ++r)
-      for (int64_t c = 0; c < cols; ++c) {
-        const double gradient = g(r, c) * 0.5;
-        want_m(r, c) = 0.9 * want_m(r, c) + 0.1 * gradient;
-        want_v(r, c) = 0.95 * want_v(r, c) + 0.05 * gradient * gradient;
-        const double mean = want_m(r, c) / (1 - std::pow(0.9, 3));
-        const double square = want_v(r, c) / (1 - std::pow(0.95, 3));
-        want_w(r, c) -= 0.01 * (mean / (std::sqrt(square) + 1e-8) + 0.1 * want_w(r, c));
-      }
+    const kernels::AdamStep step{0.01, 0.9, 0.95, 1e-8, 3, 0.5};
+    const kernels::AdamPiece all{g, w, m, v, own_master ? weights.view() : View(), 0.1};
+    k().adam({&all, 1}, step);
+    for (int64_t c = 0; c < cols; ++c) {
+      const double gradient = g(0, c) * 0.5;
+      want_m(0, c) = 0.9 * want_m(0, c) + 0.1 * gradient;
+      want_v(0, c) = 0.95 * want_v(0, c) + 0.05 * gradient * gradient;
+      const double mean = want_m(0, c) / (1 - std::pow(0.9, 3));
+      const double square = want_v(0, c) / (1 - std::pow(0.95, 3));
+      want_w(0, c) -= 0.01 * (mean / (std::sqrt(square) + 1e-8) + 0.1 * want_w(0, c));
+    }
     expect_close(w, want_w, "master");
     expect_close(m, want_m, "mean");
     expect_close(v, want_v, "square");
     if (own_master) expect_close(weights, want_w, "weights");
   }
+}
+
+// More pieces than one launch takes, of lengths that differ, each with a decay of its own.
+TEST_P(ElementwiseTest, AdamOfManyPiecesIsThatOfEach) {
+  const bool own_master = type() == DType::bf16;
+  const int64_t count = 50, longest = GetParam().is_group() ? 9 : 4200;
+  const kernels::AdamStep step{0.01, 0.9, 0.95, 1e-8, 3, 0.5};
+  const auto run = [&](bool at_once) {
+    std::vector<Matrix> operands;
+    std::vector<kernels::AdamPiece> pieces;
+    for (int i = 0; i < count; ++i) {
+      const int64_t cols = i % 7 == 0 ? longest : i % 5;
+      for (int n = 0; n < 3; ++n)
+        operands.push_back(Matrix::random(stat(), 1, cols, 3 * i + n, 0.1));
+      operands.push_back(Matrix::filled(stat(), 1, cols, 0.04));
+      operands.push_back(Matrix::filled(type(), 1, cols, 0));
+    }
+    for (size_t i = 0; i < operands.size(); i += 5)
+      pieces.push_back({operands[i], operands[i + 1], operands[i + 2], operands[i + 3],
+                        own_master ? operands[i + 4].view() : View(), i % 2 == 0 ? 0.1 : 0});
+    if (at_once) k().adam(pieces, step);
+    for (const auto& piece : pieces)
+      if (!at_once) k().adam({&piece, 1}, step);
+    return operands;
+  };
+  const auto one_by_one = run(false), together = run(true);
+  for (size_t i = 0; i < together.size(); ++i) expect_equal(together[i], one_by_one[i], "piece");
 }
 
 TEST_P(ElementwiseTest, ReducesColumnsSquaresAndTotals) {
@@ -126,10 +153,30 @@ TEST_P(ElementwiseTest, ReducesColumnsSquaresAndTotals) {
     }
     expect_close(sums, want, "column sum");
     Matrix partials = Matrix::filled(DType::f64, 1, 7, 0), total(DType::f64, 1, 1);
-    k().sum_of_squares(x.view().row_range(4, 1), partials);
+    const kernels::SquaresPiece piece{x.view().row_range(4, 1), 0};
+    k().sums_of_squares({&piece, 1}, partials);
     k().total(partials, total);
     EXPECT_NEAR(total(0, 0), squares, 1e-12 * (1 + squares));
   }
+}
+
+// More pieces than one launch takes, to rows in an order of their own; the others stay.
+TEST_P(ElementwiseTest, SumsTheSquaresOfManyPieces) {
+  const int64_t count = 140, width = 37;
+  Matrix x = Matrix::random(type(), count, width, 1);
+  Matrix partials = Matrix::filled(DType::f64, count + 1, 3, 5), totals(DType::f64, 1, count + 1);
+  std::vector<kernels::SquaresPiece> pieces;
+  const auto row_of = [&](int64_t i) { return (i * 3 + 1) % count; };
+  for (int64_t i = 0; i < count; ++i)
+    pieces.push_back({x.view().row_range(i, 1).columns(i % 4, width - 4 - i % 5), row_of(i)});
+  k().sums_of_squares(pieces, partials);
+  k().total(partials, totals);
+  for (int64_t i = 0; i < count; ++i) {
+    double squares = 0;
+    for (int64_t c = i % 4; c < i % 4 + width - 4 - i % 5; ++c) squares += x(i, c) * x(i, c);
+    EXPECT_NEAR(totals(0, row_of(i)), squares, 1e-12 * (1 + squares));
+  }
+  EXPECT_EQ(totals(0, count), 15);
 }
 
 TEST_P(ElementwiseTest, NormalValuesDependOnGlobalIndicesOnly) {

@@ -77,27 +77,28 @@ struct SplitLoss {
   SplitLoss(kernels::Kernels& k, std::vector<View> shards, Matrix& targets, DType stat)
       : top(stat, 1, targets.cols()), sums(top), chosen(top), losses(top) {
     const int64_t rows = targets.cols();
-    std::vector<Matrix> tops, part_sums, part_chosen;
+    std::vector<Matrix> tops, part_sums;
+    int64_t first = 0;
+    k.fill(sums, 0);
+    k.fill(chosen, 0);
     for (const View& shard : shards) {
+      Matrix part_chosen(stat, 1, rows);
       tops.emplace_back(stat, 1, rows);
-      k.row_max(shard, tops.back());
+      part_sums.emplace_back(stat, 1, rows);
+      k.cross_entropy_sums(shard, targets, first, tops.back(), part_sums.back(), part_chosen);
+      k.accumulate(part_chosen, chosen);
+      first += shard.cols;
     }
     for (int64_t r = 0; r < rows; ++r) {
       double best = tops[0](0, r);
       for (const Matrix& t : tops) best = std::max(best, t(0, r));
       top.set(0, r, best);
-      sums.set(0, r, 0);
-      chosen.set(0, r, 0);
     }
-    int64_t first = 0;
-    for (const View& shard : shards) {
-      Matrix s(stat, 1, rows), c(stat, 1, rows);
-      k.cross_entropy_sums(shard, top, targets, first, s, c);
-      k.accumulate(s, sums);
-      k.accumulate(c, chosen);
-      first += shard.cols;
+    for (size_t i = 0; i < shards.size(); ++i) {
+      k.cross_entropy_rescale(part_sums[i], tops[i], top);
+      k.accumulate(part_sums[i], sums);
     }
-    k.cross_entropy_losses(sums, chosen, targets, losses);
+    k.cross_entropy_losses(top, sums, chosen, targets, losses);
   }
 };
 

@@ -1,9 +1,9 @@
-// Generates on thread ranks and tells everything a test compares.
+// Generates on ranks and tells everything a test compares.
 #include "tests/support/generation_run.h"
 
 #include <mutex>
 
-#include "engine/comm/local_communicator.h"
+#include "tests/support/ranks.h"
 
 namespace engine {
 namespace {
@@ -20,15 +20,15 @@ void record(GenerationRun& run, const std::vector<Progress>& all) {
 
 }  // namespace
 
-GenerationRun generate(const GeneratorOptions& options, const std::vector<Request>& requests,
-                       const BehindStep& behind_step, const std::vector<float>& virtual_tokens) {
+GenerationRun generate_on(const RunRanks& run_ranks, const GeneratorOptions& options,
+                          const std::vector<Request>& requests, const BehindStep& behind_step,
+                          const std::vector<float>& virtual_tokens) {
   GenerationRun run;
   run.meters.resize(static_cast<size_t>(options.plan.world()));
   std::mutex mutex;
-  run_local(options.plan.world(), [&](Communicator& ranks) {
-    const auto device = make_cpu_device(1);
+  run_ranks(options.plan.world(), [&](Device& device, Communicator& ranks) {
     World world(ranks, Grid(options.plan));
-    Generator generator(*device, world, options);
+    Generator generator(device, world, options);
     generator.set_virtual_tokens(virtual_tokens);
     if (generator.leads()) {
       for (size_t i = 0; i < requests.size(); ++i)
@@ -46,9 +46,14 @@ GenerationRun generate(const GeneratorOptions& options, const std::vector<Reques
     } else {
       generator.follow();
     }
-    run.meters[static_cast<size_t>(ranks.rank())] = device->meter();
+    run.meters[static_cast<size_t>(ranks.rank())] = device.meter();
   });
   return run;
+}
+
+GenerationRun generate(const GeneratorOptions& options, const std::vector<Request>& requests,
+                       const BehindStep& behind_step, const std::vector<float>& virtual_tokens) {
+  return generate_on(test_ranks::run, options, requests, behind_step, virtual_tokens);
 }
 
 std::vector<Request> test_requests(const ModelSpec& model, int count, int64_t longest_prompt,

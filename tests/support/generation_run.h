@@ -1,4 +1,4 @@
-// Generates on thread ranks and tells everything a test compares.
+// Generates on ranks and tells everything a test compares.
 #pragma once
 #include <functional>
 #include <map>
@@ -20,7 +20,14 @@ struct GenerationRun {
 // What a test does behind a step of the leader, such as cancelling.
 using BehindStep = std::function<void(Generator&, const std::vector<Progress>&)>;
 
+// Runs a body on ranks of some kind, as test_ranks::run() does on the linked one.
+using RunRanks = std::function<void(int, const std::function<void(Device&, Communicator&)>&)>;
+
 // Request i goes to replica i mod dp.
+GenerationRun generate_on(const RunRanks& run_ranks, const GeneratorOptions& options,
+                          const std::vector<Request>& requests, const BehindStep& behind_step = {},
+                          const std::vector<float>& virtual_tokens = {});
+// On ranks of the linked kind.
 GenerationRun generate(const GeneratorOptions& options, const std::vector<Request>& requests,
                        const BehindStep& behind_step = {},
                        const std::vector<float>& virtual_tokens = {});

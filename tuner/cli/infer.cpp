@@ -11,7 +11,7 @@
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cli/host_cluster.h"
+#include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/measure_options.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/serve_options.h"
@@ -149,23 +149,34 @@ int show_trials(const ServeQuestion& asked, const ServeRestrictions& only,
 }
 
 // Trials of this machine tell nothing about another device or software.
-void refuse_foreign_device(const ServeScenario& scenario) {
-  if (scenario.cluster.device.is_cpu() && scenario.stack.name == "autotune") return;
-  throw engine::InputError(
-      fmt::format("trials on this CPU cannot time {} under {}; leave out --gpu and --stack to make "
-                  "this machine the cluster, or leave out --measure",
-                  scenario.cluster.device.name, scenario.stack.name));
+void refuse_foreign_device(const ServeScenario& scenario, const MeasureRequest& request) {
+  const bool on_gpus = request.device == TrialDevice::cuda;
+  const bool same = on_gpus ? request.this_host : scenario.cluster.device.is_cpu();
+  if (same && scenario.stack.name == "autotune") return;
+  throw engine::InputError(fmt::format(
+      "trials on {} cannot time {} under {}; leave out --gpu and --stack to make this "
+      "machine the cluster, or leave out --measure",
+      on_gpus ? "the GPUs here" : "this CPU", scenario.cluster.device.name, scenario.stack.name));
+}
+
+// This machine as the cluster.
+HostCluster cluster_here(const Arguments& arguments, const MeasureRequest& request,
+                         const std::optional<Launcher>& launcher, const Host& host) {
+  const auto ranks = static_cast<int>(*arguments.integer("--gpus"));
+  const std::string environment = launcher ? environment_of(host, *launcher).hash : "";
+  if (request.device == TrialDevice::cuda)
+    return gpu_cluster(ask_worker(find_worker(request.device)), ranks, environment);
+  return host_cluster(host, ranks, environment);
 }
 
 int run_infer(const Arguments& arguments) {
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
-  if (request.most_plans > 0) launcher = Launcher::find(request.launcher);
+  if (request.most_plans > 0) launcher = Launcher::find(request.launcher, request.device);
   const Host host = this_host();
   std::optional<ClusterSpec> cluster;
   if (request.this_host) {
-    HostCluster found = host_cluster(host, static_cast<int>(*arguments.integer("--gpus")),
-                                     launcher ? environment_of(host, *launcher).hash : "");
+    HostCluster found = cluster_here(arguments, request, launcher, host);
     if (!found.remark.empty()) print_message(found.remark + "\n");
     cluster = std::move(found.cluster);
   }
@@ -174,7 +185,7 @@ int run_infer(const Arguments& arguments) {
   const ServeQuestion asked = serve_question_of(arguments, batch_is_one, cluster);
   refuse_impossible(asked.scenario, only);
   if (!launcher) return predict_only(arguments, asked, only);
-  refuse_foreign_device(asked.scenario);
+  refuse_foreign_device(asked.scenario, request);
   if (request.dry_run) return show_trials(asked, only, request, *launcher);
   return measure_too(arguments, asked, only, request, *launcher, host);
 }

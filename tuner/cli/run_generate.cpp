@@ -124,7 +124,8 @@ class TextPrinter {
 };
 
 int run_generate(const Arguments& arguments) {
-  engine::Job job = checkpoint_job(arguments);
+  const TrialDevice device = device_of(arguments);
+  engine::Job job = checkpoint_job(arguments, device);
   const std::vector<Json> requests = requests_of(arguments);
   const ScratchFolder folder;
   job.serving->requests_path = folder.path() + "/requests.jsonl";
@@ -135,7 +136,8 @@ int run_generate(const Arguments& arguments) {
   engine::Outcome outcome;
   std::exception_ptr stopped;
   try {
-    outcome = run_job(job, folder.path(), signals, [&](const Json& event) { printer.add(event); });
+    outcome = run_job(job, device, folder.path(), signals,
+                      [&](const Json& event) { printer.add(event); });
   } catch (const engine::Error& error) {
     if (signals.seen() == 0) throw;
     stopped = std::current_exception();
@@ -209,6 +211,7 @@ Command run_generate_command() {
                    .default_text = "that of the only --prompt-file"}},
       .run = run_generate};
   for (Option& option : checkpoint_options()) command.options.push_back(std::move(option));
+  command.options.push_back(device_option());
   command.options.push_back(json_option());
   return command;
 }

@@ -88,7 +88,19 @@ std::vector<Option> checkpoint_options() {
           count_option("--seed", "Of the draws", "1", 0)};
 }
 
-engine::Job checkpoint_job(const Arguments& arguments) {
+Option device_option() {
+  return {.name = "--device",
+          .kind = ValueKind::text,
+          .help = "What the ranks run on: this machine's processor or its GPUs",
+          .default_text = "cpu",
+          .choices = {"cpu", "cuda"}};
+}
+
+TrialDevice device_of(const Arguments& arguments) {
+  return arguments.text("--device") == "cuda" ? TrialDevice::cuda : TrialDevice::cpu;
+}
+
+engine::Job checkpoint_job(const Arguments& arguments, TrialDevice device) {
   const auto degree = [&](const char* name) {
     return static_cast<int>(arguments.integer(name).value_or(1));
   };
@@ -111,8 +123,9 @@ engine::Job checkpoint_job(const Arguments& arguments) {
   job.seed = static_cast<uint64_t>(arguments.integer("--seed").value_or(1));
   job.steps = 1;
   job.warmup_steps = 0;
-  job.memory_limit_bytes =
-      host_cluster(this_host(), job.plan.world(), "").cluster.device.memory_bytes;
+  if (device == TrialDevice::cpu)  // a GPU knows its own
+    job.memory_limit_bytes =
+        host_cluster(this_host(), job.plan.world(), "").cluster.device.memory_bytes;
   engine::ServingSpec& serving = job.serving.emplace();
   serving.batch = arguments.integer("--batch").value_or(kDefaultBatch);
   serving.arrival = engine::Arrival::saturated;
@@ -134,7 +147,7 @@ ScratchFolder::~ScratchFolder() {
   fs::remove_all(path_, ignored);
 }
 
-engine::Outcome run_job(const engine::Job& job, const std::string& folder,
+engine::Outcome run_job(const engine::Job& job, TrialDevice device, const std::string& folder,
                         const StopSignals& signals,
                         const std::function<void(const nlohmann::json&)>& on_event) {
   constexpr double kNever = 1e18;
@@ -144,7 +157,7 @@ engine::Outcome run_job(const engine::Job& job, const std::string& folder,
   limits.grace_seconds = kGraceSeconds;
   limits.stop = &signals.seen();
   limits.on_event = on_event;
-  TrialEnd end = run_trial(Launcher::find(LauncherKind::local), job, folder, limits);
+  TrialEnd end = run_trial(Launcher::find(LauncherKind::local, device), job, folder, limits);
   if (const int signal = signals.seen(); signal != 0)
     throw engine::Error(signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated,
                         "interrupted; what was told until then is whole");

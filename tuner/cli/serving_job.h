@@ -12,9 +12,12 @@ namespace tuner {
 
 // --checkpoint --tp --pp --replicas --batch --precision --max-seq --tokenizer --prompt-file --seed
 std::vector<Option> checkpoint_options();
+// --device, for verbs that run on either, and what it says.
+Option device_option();
+TrialDevice device_of(const Arguments& arguments);
 
 // A job that serves the checkpoint; `serving` is to be completed. Throws InputError.
-engine::Job checkpoint_job(const Arguments& arguments);
+engine::Job checkpoint_job(const Arguments& arguments, TrialDevice device);
 
 // A folder below the system's temporary one, removed at the end.
 class ScratchFolder {
@@ -29,9 +32,9 @@ class ScratchFolder {
   std::string path_;
 };
 
-// Runs the job until it ends or a signal stops it, and hands on its events. Throws Error with what
-// went wrong in the worker, and its exit code.
-engine::Outcome run_job(const engine::Job& job, const std::string& folder,
+// Runs the job on thread ranks of the device until it ends or a signal stops it, and hands on its
+// events. Throws Error with what went wrong in the worker, and its exit code.
+engine::Outcome run_job(const engine::Job& job, TrialDevice device, const std::string& folder,
                         const StopSignals& signals,
                         const std::function<void(const nlohmann::json&)>& on_event);
 

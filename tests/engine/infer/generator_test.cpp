@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/generation_run.h"
+#include "tests/support/ranks.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/training_run.h"
@@ -130,7 +131,7 @@ TEST(Generator, ASmallCacheOnlyMakesRequestsWait) {
 }
 
 TEST(Generator, Bf16GivesTheSameTextUnderReplicasAndPipelines) {
-  if (!make_cpu_device(1)->multiplies(DType::bf16))
+  if (!test_ranks::make_device()->multiplies(DType::bf16))
     GTEST_SKIP() << "this processor does not multiply bf16";
   GeneratorOptions options = test_generation(tiny::llama());
   options.precision = Precision::bf16;
