@@ -8,8 +8,8 @@
 #include <csignal>
 #include <filesystem>
 #include <iostream>
-#include <numeric>
 
+#include "benchmarks/regret.h"
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
 #include "tuner/cli/host_cluster.h"
@@ -25,6 +25,7 @@
 namespace {
 
 using namespace tuner;
+using benchmarks::print_goal;
 using engine::format_bytes;
 using engine::format_seconds;
 using engine::OutcomeStatus;
@@ -34,23 +35,6 @@ constexpr int kTurns = 3;
 constexpr int64_t kSamplesATurn = 3;
 constexpr double kTunerShare = 0.1;    // of the cost of the truth
 constexpr double kMemoryShare = 0.55;  // of what the hungriest plan needs
-
-engine::ModelSpec narrow() { return find_model("gpt3-tiny"); }
-
-// Llama's layers: gated, RMSNorm, fewer KV heads.
-engine::ModelSpec wide() {
-  engine::ModelSpec model = find_model("llama-3.2-1b");
-  model.name = "llama-tiny";
-  model.layers = 4;
-  model.hidden = 256;
-  model.heads = 8;
-  model.kv_heads = 4;
-  model.head_dim = 32;
-  model.ffn_hidden = 512;
-  model.vocab = 512;
-  model.positions = 128;
-  return model;
-}
 
 struct Space {
   std::string name;
@@ -156,16 +140,7 @@ double cost_of(const Report& report) {
   return seconds;
 }
 
-std::vector<double> ranks_of(const std::vector<double>& values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
-  std::vector<double> ranks(values.size());
-  for (size_t i = 0; i < order.size(); ++i) ranks[order[i]] = static_cast<double>(i);
-  return ranks;
-}
-
-// Spearman's correlation of prediction and truth over plans whose intervals do not overlap.
+// Of plans whose intervals do not overlap.
 std::pair<double, size_t> rank_correlation(const std::vector<Truth>& truth) {
   std::vector<double> predicted, measured;
   double high = 0;
@@ -175,13 +150,7 @@ std::pair<double, size_t> rank_correlation(const std::vector<Truth>& truth) {
     predicted.push_back(one.predicted);
     measured.push_back(one.summary.median);
   }
-  const size_t n = predicted.size();
-  if (n < 3) return {1, n};
-  const std::vector<double> a = ranks_of(predicted), b = ranks_of(measured);
-  double squares = 0;
-  for (size_t i = 0; i < n; ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
-  const auto count = static_cast<double>(n);
-  return {1 - 6 * squares / (count * (count * count - 1)), n};
+  return {benchmarks::rank_correlation(predicted, measured), predicted.size()};
 }
 
 double mean_error(const std::vector<Truth>& truth) {
@@ -254,10 +223,6 @@ void print_plans(const Report& report) {
                100 * (one.predicted / one.summary.median - 1), engine::describe(one.plan));
 }
 
-void print_goal(const char* what, bool met) {
-  fmt::print("{} {}\n", met ? "met    " : "NOT MET", what);
-}
-
 void print_goals(const std::vector<Score>& scores, int64_t out_of_memory) {
   double mean = 0, worst = 0, rho = 1, speedup = 1e9, error = 0, memory = 0;
   for (const Score& one : scores) {
@@ -285,7 +250,7 @@ int run(const std::string& folder, const std::string& only, bool plans) {
   const StopSignals signals;
   std::vector<Score> scores;
   int64_t out_of_memory = 0;
-  for (const engine::ModelSpec& model : {narrow(), wide()})
+  for (const engine::ModelSpec& model : benchmarks::small_models())
     for (const int ranks : {2, 4}) {
       const HostCluster here = host_cluster(host, ranks, environment_of(host, launcher).hash);
       if (scores.empty() && !here.remark.empty()) std::cerr << here.remark << '\n';

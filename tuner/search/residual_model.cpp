@@ -21,24 +21,8 @@ ResidualModel::ResidualModel(double sigma, double correlation) {
   }
 }
 
-ResidualModel::Row ResidualModel::features(const engine::ParallelPlan& plan) {
-  using Mode = engine::Recompute::Mode;
-  const double log_micro_batches = std::log2(static_cast<double>(plan.micro_batches()));
-  const auto chosen = [](bool is) { return is ? 1.0 : 0.0; };
-  // Degrees enter by their logarithm, scaled so that usual differences are near 1.
-  return {1,
-          std::log2(plan.tp) / 2,
-          std::log2(plan.pp) / 2,
-          std::log2(plan.vpp) / 2,
-          log_micro_batches / 4,
-          chosen(plan.recompute.mode == Mode::full),
-          chosen(plan.zero == 3),
-          chosen(plan.sp)};
-}
-
 // Gaussian elimination; the matrix is positive definite.
-std::array<double, ResidualModel::kFeatures> ResidualModel::solve(
-    std::array<double, kFeatures> right) const {
+ResidualModel::Row ResidualModel::solve(Row right) const {
   std::array<Row, kFeatures> a = precision_;
   for (size_t i = 0; i < kFeatures; ++i)
     for (size_t row = i + 1; row < kFeatures; ++row) {
@@ -54,8 +38,7 @@ std::array<double, ResidualModel::kFeatures> ResidualModel::solve(
   return right;
 }
 
-void ResidualModel::add(const engine::ParallelPlan& plan, double predicted, double measured) {
-  const Row x = features(plan);
+void ResidualModel::add(const Row& x, double predicted, double measured) {
   const double y = std::log(measured / predicted);
   for (size_t i = 0; i < kFeatures; ++i) {
     moment_[i] += x[i] * y / noise_variance_;
@@ -63,8 +46,7 @@ void ResidualModel::add(const engine::ParallelPlan& plan, double predicted, doub
   }
 }
 
-ResidualModel::Correction ResidualModel::correction(const engine::ParallelPlan& plan) const {
-  const Row x = features(plan);
+ResidualModel::Correction ResidualModel::correction(const Row& x) const {
   const Row weights = solve(moment_);
   const Row spread = solve(x);
   Correction result;
@@ -75,6 +57,28 @@ ResidualModel::Correction ResidualModel::correction(const engine::ParallelPlan& 
   }
   result.sigma = std::sqrt(variance);
   return result;
+}
+
+ResidualModel::Row features_of(const engine::ParallelPlan& plan) {
+  using Mode = engine::Recompute::Mode;
+  const double log_micro_batches = std::log2(static_cast<double>(plan.micro_batches()));
+  const auto chosen = [](bool is) { return is ? 1.0 : 0.0; };
+  // Degrees enter by their logarithm, scaled so that usual differences are near 1.
+  return {1,
+          std::log2(plan.tp) / 2,
+          std::log2(plan.pp) / 2,
+          std::log2(plan.vpp) / 2,
+          log_micro_batches / 4,
+          chosen(plan.recompute.mode == Mode::full),
+          chosen(plan.zero == 3),
+          chosen(plan.sp)};
+}
+
+ResidualModel::Row features_of(const ServePlan& plan) {
+  const double tensor = std::log2(plan.tp) / 2, pipeline = std::log2(plan.pp) / 2;
+  const double batch = std::log2(static_cast<double>(plan.batch)) / 4;
+  return {1,     tensor,         pipeline,         std::log2(plan.replicas) / 2,
+          batch, tensor * batch, pipeline * batch, plan.weights == ServeFormat::f32 ? 0.0 : 1.0};
 }
 
 }  // namespace tuner

@@ -1,9 +1,9 @@
 // ResidualModel: how measured step times differ from predicted ones, for plans not yet measured.
 #pragma once
 #include <array>
-#include <vector>
 
 #include "engine/plan/parallel_plan.h"
+#include "tuner/model/serve_plan.h"
 
 namespace tuner {
 
@@ -12,26 +12,30 @@ namespace tuner {
 // narrow, so that few measurements shift all predictions and many tell kinds of plans apart.
 class ResidualModel {
  public:
+  static constexpr int kFeatures = 8;
+  // What plans differ in, by numbers of about 1; the first is 1 in all.
+  using Row = std::array<double, kFeatures>;
+
   // `sigma` is the standard deviation of the logarithm that the predictions are said to have,
   // `correlation` how much of it two plans share.
   ResidualModel(double sigma, double correlation);
-  void add(const engine::ParallelPlan& plan, double predicted, double measured);
+  void add(const Row& features, double predicted, double measured);
 
   struct Correction {
     double log_factor = 0;  // of the prediction
     double sigma = 0;       // of the logarithm, after the correction
   };
-  Correction correction(const engine::ParallelPlan& plan) const;
+  Correction correction(const Row& features) const;
 
  private:
-  static constexpr int kFeatures = 8;
-  using Row = std::array<double, kFeatures>;
-  static Row features(const engine::ParallelPlan& plan);
-  std::array<double, kFeatures> solve(std::array<double, kFeatures> right) const;
+  Row solve(Row right) const;
 
   std::array<Row, kFeatures> precision_{};  // of the weights
   Row moment_{};
   double noise_variance_ = 0;
 };
+
+ResidualModel::Row features_of(const engine::ParallelPlan& plan);
+ResidualModel::Row features_of(const ServePlan& plan);
 
 }  // namespace tuner

@@ -2,8 +2,9 @@
 #include "tuner/search/serve_measure.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "tuner/profile/statistics.h"
@@ -11,11 +12,11 @@
 namespace tuner {
 namespace {
 
-using engine::OutcomeStatus;
-
-constexpr int64_t kSamples = 5;  // timed steps of a plan
-// What is left must promise this much more to be worth a trial.
+// A plan that takes longer than another must promise this much more to be worth a trial.
 constexpr double kWorthwhile = 1.02;
+constexpr double kCorrelation = 0.5;  // of the errors of two plans
+constexpr size_t kSeeds = 4;          // degrees that are tried in any case
+constexpr double kNever = 1e9;        // the excess of a plan that cannot carry the load
 
 // Layers of each stage, where they are not equal: the first ones have one more.
 std::vector<int> stage_layers(const engine::ModelSpec& model, int pp) {
@@ -25,145 +26,124 @@ std::vector<int> stage_layers(const engine::ModelSpec& model, int pp) {
   return layers;
 }
 
+Standing predicted_standing(const ServeBudgets& budgets, const ServeCandidate& candidate) {
+  const ServePrediction& p = candidate.predicted;
+  return {budgets.tokens_per_second ? p.latency_seconds : 1 / p.tokens_per_second,
+          p.sustained ? candidate.excess : kNever};
+}
+
+// What complete trials of a plan told, its latency the median of the first samples.
+engine::Outcome outcome_of(const Racer& racer, int64_t samples) {
+  engine::Outcome outcome = racer.measurement.outcome;
+  const double median = racer.median(samples);
+  engine::ServingOutcome& serving = outcome.serving.value();
+  const engine::ServingSpec& spec = *racer.job.serving;
+  outcome.step_seconds = median;
+  if (spec.arrival == Arrival::static_batch)
+    serving.tokens_per_second =
+        static_cast<double>(spec.batch * spec.output * racer.job.plan.dp) / median;
+  return outcome;
+}
+
+// The candidates that are worth a trial, the best first. Of the same degrees none that takes
+// longer than another without a better promise.
+std::vector<ServeCandidate*> worthwhile(const ServeBudgets& budgets,
+                                        std::vector<ServeCandidate>& candidates) {
+  std::vector<ServeCandidate*> order;
+  for (ServeCandidate& candidate : candidates)
+    // The engine keeps keys and values in the type of the weights.
+    if (candidate.plan.kv == candidate.plan.weights) order.push_back(&candidate);
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->predicted.latency_seconds < b->predicted.latency_seconds;
+  });
+  using Kind = std::tuple<int, int, int, ServeFormat>;
+  std::map<Kind, Standing> known;
+  std::erase_if(order, [&](const ServeCandidate* candidate) {
+    const ServePlan& plan = candidate->plan;
+    const Standing standing = predicted_standing(budgets, *candidate);
+    const auto [place, is_new] =
+        known.emplace(Kind{plan.tp, plan.pp, plan.replicas, plan.weights}, standing);
+    if (is_new) return false;
+    Standing& last = place->second;
+    const bool promises =
+        standing.value * kWorthwhile < last.value || standing.excess * kWorthwhile < last.excess;
+    if (promises) last = standing;
+    return !promises;
+  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const auto* a, const auto* b) { return is_better(budgets, *a, *b); });
+  return order;
+}
+
 class ServeMeasuring {
  public:
-  ServeMeasuring(const ServeScenario& scenario, const ServeBudgets& budgets, Profiler& profiler,
-                 const MeasureOptions& options, std::vector<ServeCandidate>& candidates)
-      : scenario_(scenario),
-        budgets_(budgets),
-        profiler_(profiler),
-        options_(options),
-        candidates_(candidates) {}
-
-  ServeMeasureAccount run() {
-    while (account_.plans < options_.most_plans && !is_stopped()) {
-      ServeCandidate* next = best_guess();
-      if (next == nullptr || !is_promising(*next)) break;
-      tell(next->plan);
-      measure(*next);
+  ServeMeasuring(const ServeScenario& scenario, const ServeBudgets& budgets,
+                 std::vector<ServeCandidate>& candidates)
+      : budgets_(budgets), candidates_(worthwhile(budgets, candidates)) {
+    for (const ServeCandidate* candidate : candidates_) {
+      Racer& racer = racers_.emplace_back();
+      racer.name = describe(candidate->plan);
+      racer.job = serving_job_of(scenario, candidate->plan);
+      racer.features = features_of(candidate->plan);
+      racer.seconds = candidate->predicted.latency_seconds;
+      racer.predicted = predicted_standing(budgets, *candidate);
     }
+    sigma_ = scenario.rates_of(ServeFormat::f32).latency_sigma;
+    seed_degrees();
+  }
+
+  ServeMeasureAccount run(Profiler& profiler, const MeasureOptions& options) {
+    ServeMeasureAccount account;
+    if (racers_.empty()) return account;
+    Race race(
+        racers_, sigma_, kCorrelation,
+        [&](const Racer& racer, int64_t samples) { return standing_of(racer, samples); }, profiler,
+        options);
+    const RaceAccount raced = race.run();
+    account.plans = static_cast<int>(raced.order.size());
+    account.new_trials = raced.new_trials;
+    account.spent_seconds = raced.spent_seconds;
+    account.budget_ended = raced.budget_ended;
     std::vector<double> factors;
-    for (const auto& [plan, factor] : factors_) factors.push_back(factor);
-    if (!factors.empty()) account_.correction = median_of(std::move(factors));
-    return account_;
+    for (const Racer* racer : raced.order) {
+      ServeCandidate& candidate = *candidates_[static_cast<size_t>(racer - racers_.data())];
+      if (racer->failed()) candidate.measured = racer->measurement.outcome;
+      // A trial cut off before its figures are there says nothing.
+      if (!racer->timed() || !racer->measurement.outcome.serving) continue;
+      candidate.measured = outcome_of(*racer, kAll);
+      candidate.excess = excess_over(budgets_, *candidate.measured);
+      factors.push_back(racer->median() / racer->seconds);
+    }
+    if (!factors.empty()) account.correction = median_of(std::move(factors));
+    return account;
   }
 
  private:
-  using Degrees = std::tuple<int, int, int>;
-  static Degrees degrees_of(const ServePlan& plan) { return {plan.tp, plan.pp, plan.replicas}; }
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 
-  bool is_stopped() {
-    if (account_.spent_seconds >= options_.budget_seconds) account_.budget_ended = true;
-    return account_.budget_ended || (options_.stop != nullptr && *options_.stop != 0);
-  }
-
-  // Measured over predicted latency: the nearest batch of the same degrees, else the median.
-  double factor_of(const ServePlan& plan) const {
-    double nearest = 0, distance = 1e300;
-    std::vector<double> all;
-    for (const auto& [other, factor] : factors_) {
-      all.push_back(factor);
-      const double far = std::abs(std::log(static_cast<double>(other.batch)) -
-                                  std::log(static_cast<double>(plan.batch)));
-      if (degrees_of(other) != degrees_of(plan) || far >= distance) continue;
-      distance = far;
-      nearest = factor;
+  // The best of every degrees is tried: predictions err by degrees more than by batches.
+  void seed_degrees() {
+    std::set<std::tuple<int, int, int>> seen;
+    for (size_t i = 0; i < racers_.size(); ++i) {
+      const ServePlan& plan = candidates_[i]->plan;
+      racers_[i].is_seeded =
+          seen.emplace(plan.tp, plan.pp, plan.replicas).second && seen.size() <= kSeeds;
     }
-    if (nearest > 0) return nearest;
-    return all.empty() ? 1 : median_of(std::move(all));
   }
 
-  // As it would be with the errors of what was measured.
-  ServeCandidate guess(const ServeCandidate& candidate) const {
-    ServeCandidate guessed = candidate;
-    ServePrediction& p = guessed.predicted;
-    const double factor = factor_of(candidate.plan);
-    for (double* seconds : {&p.latency_seconds, &p.ttft_seconds, &p.tpot_seconds})
-      *seconds *= factor;
-    for (auto* percentiles : {&p.latency, &p.ttft, &p.tpot})
-      if (*percentiles)
-        for (double* seconds : {&(*percentiles)->p50, &(*percentiles)->p90, &(*percentiles)->p99})
-          *seconds *= factor;
-    p.tokens_per_second /= factor;
-    guessed.excess = excess_over(budgets_, p);
-    return guessed;
+  Standing standing_of(const Racer& racer, int64_t samples) const {
+    if (!racer.measurement.outcome.serving)
+      return racer.predicted.times(racer.median(samples) / racer.seconds);
+    const engine::Outcome outcome = outcome_of(racer, samples);
+    return {
+        budgets_.tokens_per_second ? outcome.step_seconds : 1 / outcome.serving->tokens_per_second,
+        excess_over(budgets_, outcome)};
   }
 
-  // The best answer, or one that is hardly worse and sooner measured.
-  ServeCandidate* best_guess() {
-    std::vector<std::pair<ServeCandidate*, ServeCandidate>> guesses;
-    for (ServeCandidate& candidate : candidates_) {
-      // The engine keeps keys and values in the type of the weights.
-      if (candidate.measured || candidate.plan.kv != candidate.plan.weights) continue;
-      guesses.emplace_back(&candidate, guess(candidate));
-    }
-    if (guesses.empty()) return nullptr;
-    auto best = std::min_element(guesses.begin(), guesses.end(), [&](const auto& a, const auto& b) {
-      return is_better(budgets_, a.second, b.second);
-    });
-    if (!best->second.meets()) return best->first;
-    const double enough = best->second.tokens_per_second() / kWorthwhile;
-    for (auto other = guesses.begin(); other != guesses.end(); ++other)
-      if (other->second.meets() && other->second.tokens_per_second() >= enough &&
-          other->second.latency_seconds() < best->second.latency_seconds())
-        best = other;
-    return best->first;
-  }
-
-  // Whether it might beat the best that was measured.
-  bool is_promising(const ServeCandidate& candidate) const {
-    const ServeCandidate guessed = guess(candidate);
-    const ServeCandidate* best = nullptr;
-    for (const ServeCandidate& one : candidates_)
-      if (one.is_timed() && (best == nullptr || is_better(budgets_, one, *best))) best = &one;
-    if (best == nullptr) return true;
-    if (!best->meets()) return guessed.excess * kWorthwhile < best->excess || guessed.meets();
-    if (!guessed.meets()) return false;
-    return budgets_.tokens_per_second
-               ? guessed.latency_seconds() * kWorthwhile < best->latency_seconds()
-               : guessed.tokens_per_second() > kWorthwhile * best->tokens_per_second();
-  }
-
-  void measure(ServeCandidate& candidate) {
-    TrialLimits limits;
-    limits.stop = options_.stop;
-    limits.budget_seconds = std::max(1.0, options_.budget_seconds - account_.spent_seconds);
-    limits.deadline_seconds = std::max(60.0, 60 * candidate.predicted.latency_seconds);
-    Measurement found =
-        profiler_.measure(serving_job_of(scenario_, candidate.plan), kSamples, limits);
-    account_.new_trials += found.new_trials;
-    account_.spent_seconds += found.spent_seconds;
-    // A trial cut off before its figures are there says nothing.
-    if (found.outcome.status == OutcomeStatus::interrupted) {
-      if (options_.stop == nullptr || *options_.stop == 0) account_.budget_ended = true;
-      return;
-    }
-    ++account_.plans;
-    candidate.measured = std::move(found.outcome);
-    if (!candidate.is_timed()) return;
-    candidate.excess = excess_over(budgets_, *candidate.measured);
-    factors_.emplace_back(candidate.plan,
-                          candidate.latency_seconds() / candidate.predicted.latency_seconds);
-  }
-
-  void tell(const ServePlan& plan) const {
-    if (!options_.progress) return;
-    MeasureProgress progress;
-    progress.done = account_.plans;
-    progress.total = static_cast<int>(options_.most_plans);
-    progress.spent_seconds = account_.spent_seconds;
-    progress.budget_seconds = options_.budget_seconds;
-    progress.now = describe(plan);
-    options_.progress(progress);
-  }
-
-  const ServeScenario& scenario_;
   const ServeBudgets& budgets_;
-  Profiler& profiler_;
-  const MeasureOptions& options_;
-  std::vector<ServeCandidate>& candidates_;
-  std::vector<std::pair<ServePlan, double>> factors_;
-  ServeMeasureAccount account_;
+  std::vector<ServeCandidate*> candidates_;  // of the racers
+  std::vector<Racer> racers_;
+  double sigma_ = 0;
 };
 
 }  // namespace
@@ -210,7 +190,7 @@ std::vector<ServeCandidate> proved_first(const ServeBudgets& budgets,
 ServeMeasureAccount measure_serving(const ServeScenario& scenario, const ServeBudgets& budgets,
                                     Profiler& profiler, const MeasureOptions& options,
                                     std::vector<ServeCandidate>& candidates) {
-  return ServeMeasuring(scenario, budgets, profiler, options, candidates).run();
+  return ServeMeasuring(scenario, budgets, candidates).run(profiler, options);
 }
 
 }  // namespace tuner

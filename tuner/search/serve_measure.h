@@ -1,9 +1,8 @@
 // Serve measure: chooses which predicted serving plans to measure, and measures them.
 #pragma once
-#include <string>
+#include <vector>
 
-#include "tuner/profile/profiler.h"
-#include "tuner/search/measure.h"
+#include "tuner/search/race.h"
 #include "tuner/search/serve_recommendation.h"
 
 namespace tuner {
@@ -12,9 +11,8 @@ namespace tuner {
 // a whole batch.
 engine::Job serving_job_of(const ServeScenario& scenario, const ServePlan& plan);
 
-// One by one the plan that would be the best answer if predictions erred like those of the plans
-// measured before (of the same degrees first), until none that is left would be, or the options
-// end it. Failures are answers, too.
+// A race of the candidates in which the best of every degrees take part. Sets `measured` and
+// `excess` of those that were tried; failures are answers, too.
 ServeMeasureAccount measure_serving(const ServeScenario& scenario, const ServeBudgets& budgets,
                                     Profiler& profiler, const MeasureOptions& options,
                                     std::vector<ServeCandidate>& candidates);

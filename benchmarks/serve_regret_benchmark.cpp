@@ -1,0 +1,312 @@
+// Regret of serving: how good the tuner's pick is where the truth is known, because every legal
+// plan was measured. Truth is kept in a folder, so that an interrupted run goes on and a second one
+// is quick.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+
+#include "benchmarks/regret.h"
+#include "engine/base/errors.h"
+#include "engine/base/units.h"
+#include "tuner/cli/host_cluster.h"
+#include "tuner/cli/stop_signals.h"
+#include "tuner/profile/profiler.h"
+#include "tuner/profile/statistics.h"
+#include "tuner/search/serve_measure.h"
+
+namespace {
+
+using namespace tuner;
+using benchmarks::print_goal;
+using engine::format_seconds;
+
+constexpr int kTurns = 3;
+constexpr int64_t kSamplesATurn = 3;
+constexpr int kRanks = 2;
+constexpr double kTunerShare = 0.25;  // of the cost of the truth
+
+const ServeRestrictions kSpace = {
+    .tp = {}, .pp = {}, .replicas = {1, 2}, .batch = {1, 2, 4, 8, 16}, .weights = {}, .kv = {}};
+struct Shape {
+  int64_t input, output;
+};
+constexpr Shape kShapes[] = {{16, 32}, {64, 16}};
+
+struct Truth {
+  ServePlan plan;
+  ServePrediction predicted;
+  std::vector<double> samples;     // latencies
+  std::vector<double> ttft, tpot;  // of every turn
+  double latency = 0;
+
+  // Of all replicas, a token.
+  double seconds_per_token(int64_t output) const {
+    return latency / static_cast<double>(plan.batch * plan.replicas * output);
+  }
+};
+
+struct Space {
+  std::string name;
+  ServeScenario scenario;
+  std::vector<Truth> truth;  // fastest first
+  double cost_seconds = 0;
+};
+
+Space space_of(const engine::ModelSpec& model, Shape shape, const ClusterSpec& cluster) {
+  Space space;
+  space.name = fmt::format("{}, {} in, {} out", model.name, shape.input, shape.output);
+  ServeScenario& s = space.scenario;
+  s.model = model;
+  s.cluster = cluster;
+  s.stack = find_serve_stack("autotune");
+  s.workload.input = shape.input;
+  s.workload.output = shape.output;
+  use_rates(s, ServeRatesTable::load());
+  for (const ServeCandidate& candidate : search_serving(s, kSpace, {}).all)
+    space.truth.push_back({candidate.plan, candidate.predicted, {}, {}, {}});
+  return space;
+}
+
+// Every plan, in turns. Throws Error when asked to stop or a trial fails.
+void find_truth(Space& space, Profiler& profiler, const StopSignals& signals) {
+  TrialLimits limits;
+  limits.stop = &signals.seen();
+  for (int turn = 1; turn <= kTurns; ++turn)
+    for (Truth& truth : space.truth) {
+      const Measurement found = profiler.measure(serving_job_of(space.scenario, truth.plan),
+                                                 turn * kSamplesATurn, limits);
+      if (signals.seen() != 0)
+        throw engine::Error(engine::ExitCode::interrupted, "interrupted; the truth so far is kept");
+      if (found.outcome.status != engine::OutcomeStatus::ok)
+        throw engine::Error(engine::ExitCode::partial, found.outcome.reason);
+      truth.samples = found.samples;
+      truth.ttft.push_back(found.outcome.serving->ttft_seconds.p50);
+      truth.tpot.push_back(found.outcome.serving->tpot_seconds.p50);
+    }
+  constexpr double kStart = 0.1;
+  for (Truth& truth : space.truth) {
+    truth.latency = summarize_samples(truth.samples).median;
+    space.cost_seconds += kTurns * (kStart + (kSamplesATurn + 1) * truth.latency);
+  }
+  std::sort(space.truth.begin(), space.truth.end(),
+            [](const Truth& a, const Truth& b) { return a.latency < b.latency; });
+}
+
+// Between the two neighbours of the middle half that lie furthest apart: no noise decides who is
+// within.
+double limit_between(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  double limit = values.back(), widest = 0;
+  for (size_t i = values.size() / 4; i + 1 < 3 * values.size() / 4 + 1; ++i)
+    if (values[i + 1] / values[i] > widest) {
+      widest = values[i + 1] / values[i];
+      limit = std::sqrt(values[i] * values[i + 1]);
+    }
+  return limit;
+}
+
+struct Question {
+  std::string name;
+  ServeBudgets budgets;
+};
+
+std::vector<Question> questions_of(const Space& space) {
+  const int64_t output = space.scenario.workload.output;
+  std::vector<double> latencies, rates;
+  for (const Truth& one : space.truth) {
+    latencies.push_back(one.latency);
+    rates.push_back(1 / one.seconds_per_token(output));
+  }
+  Question fast{"", {}}, wide{"", {}};
+  wide.budgets.latency_seconds = limit_between(latencies);
+  wide.name =
+      fmt::format("highest throughput within {}", format_seconds(*wide.budgets.latency_seconds));
+  fast.budgets.tokens_per_second = limit_between(rates);
+  fast.name = fmt::format("lowest latency above {:.0f} tokens/s", *fast.budgets.tokens_per_second);
+  return {wide, fast};
+}
+
+struct Score {
+  double regret = 0, beyond = 0, missed = 0, share = 0;
+};
+
+// Samples of what the question wants least of.
+std::vector<double> values_of(const Truth& truth, const Space& space, const ServeBudgets& budgets) {
+  std::vector<double> values = truth.samples;
+  const double scale = truth.seconds_per_token(space.scenario.workload.output) / truth.latency;
+  for (double& value : values) value *= budgets.tokens_per_second ? 1 : scale;
+  return values;
+}
+
+double excess_of(const Truth& truth, const Space& space, const ServeBudgets& budgets) {
+  return budgets.tokens_per_second
+             ? *budgets.tokens_per_second * truth.seconds_per_token(space.scenario.workload.output)
+             : truth.latency / *budgets.latency_seconds;
+}
+
+Score ask(const Space& space, const Question& question, const ServeRecommendation& r) {
+  const ServeBudgets& budgets = question.budgets;
+  const Truth *best = nullptr, *picked = nullptr;
+  const auto value = [&](const Truth& one) { return median_of(values_of(one, space, budgets)); };
+  for (const Truth& one : space.truth) {
+    if (r.best && one.plan == r.best->plan) picked = &one;
+    if (excess_of(one, space, budgets) > 1) continue;
+    if (best == nullptr || value(one) < value(*best)) best = &one;
+  }
+  engine::expect(best != nullptr && picked != nullptr, "a pick of the space");
+  Score score;
+  score.regret = value(*picked) / value(*best) - 1;
+  score.beyond = std::max(
+      0.0, ratio_of_medians(values_of(*picked, space, budgets), values_of(*best, space, budgets))
+                   .interval.low -
+               1);
+  const SampleSummary summary = summarize_samples(picked->samples);
+  score.missed =
+      std::max(0.0, excess_of(*picked, space, budgets) * summary.interval.low / summary.median - 1);
+  score.share = r.measurement->spent_seconds / space.cost_seconds;
+  fmt::print(
+      "  {}\n    best   {}\n    picked {}: regret {:.1f} %, beyond the spread {:.1f} %, "
+      "budget {}\n    tuner: {} plans in {} trials and {}, {:.0f} % of the cost\n",
+      question.name, describe(best->plan), describe(picked->plan), 100 * score.regret,
+      100 * score.beyond,
+      score.missed > 0 ? fmt::format("missed by {:.1f} %", 100 * score.missed) : "met",
+      r.measurement->plans, r.measurement->new_trials, format_seconds(r.measurement->spent_seconds),
+      100 * score.share);
+  std::fflush(stdout);
+  return score;
+}
+
+struct Errors {
+  double latency = 0, ttft = 0, tpot = 0, rho = 0;
+};
+
+Errors compare(const Space& space) {
+  Errors errors;
+  std::vector<double> predicted, measured;
+  for (const Truth& one : space.truth) {
+    const auto each = static_cast<double>(space.truth.size());
+    const ServePrediction& p = one.predicted;
+    errors.latency += std::abs(p.latency_seconds / one.latency - 1) / each;
+    errors.ttft += std::abs(p.ttft_seconds / median_of(one.ttft) - 1) / each;
+    errors.tpot += std::abs(p.tpot_seconds / median_of(one.tpot) - 1) / each;
+    predicted.push_back(p.latency_seconds);
+    measured.push_back(one.latency);
+  }
+  errors.rho = benchmarks::rank_correlation(predicted, measured);
+  fmt::print("{}\n  {} plans, {} to {}, about {} to measure\n", space.name, space.truth.size(),
+             format_seconds(measured.front()), format_seconds(measured.back()),
+             format_seconds(space.cost_seconds));
+  fmt::print(
+      "  prediction: rank correlation {:.2f}, mean error of latency {:.1f} %, TTFT {:.1f} %, "
+      "TPOT {:.1f} %\n",
+      errors.rho, 100 * errors.latency, 100 * errors.ttft, 100 * errors.tpot);
+  return errors;
+}
+
+void print_plans(const Space& space) {
+  fmt::print("  {:>9} {:>7}  {:>9} {:>7}  {:>9} {:>7}\n", "LATENCY", "ERROR", "TTFT", "ERROR",
+             "TPOT", "ERROR");
+  for (const Truth& one : space.truth) {
+    const double ttft = median_of(one.ttft), tpot = median_of(one.tpot);
+    fmt::print("  {:>9} {:>+5.0f} %  {:>9} {:>+5.0f} %  {:>9} {:>+5.0f} %  {}\n",
+               format_seconds(one.latency), 100 * (one.predicted.latency_seconds / one.latency - 1),
+               format_seconds(ttft), 100 * (one.predicted.ttft_seconds / ttft - 1),
+               format_seconds(tpot), 100 * (one.predicted.tpot_seconds / tpot - 1),
+               describe(one.plan));
+  }
+}
+
+void print_goals(const std::vector<Score>& scores, const std::vector<Errors>& errors) {
+  double worst = 0, missed = 0, rho = 1, ttft = 0, tpot = 0;
+  for (const Score& one : scores) {
+    worst = std::max(worst, one.beyond);
+    missed = std::max(missed, one.missed);
+  }
+  for (const Errors& one : errors) {
+    rho = std::min(rho, one.rho);
+    ttft += one.ttft / static_cast<double>(errors.size());
+    tpot += one.tpot / static_cast<double>(errors.size());
+  }
+  fmt::print("mean error of TTFT {:.1f} %, of TPOT {:.1f} %\n", 100 * ttft, 100 * tpot);
+  print_goal("worst regret beyond the spread at most 5 %", worst <= 0.05);
+  print_goal("no pick misses its budget by more than 5 % beyond the spread", missed <= 0.05);
+  print_goal("rank correlation at least 0.8 in every space", rho >= 0.8);
+}
+
+ServeRecommendation pick(const Space& space, const Question& question, const std::string& store,
+                         const Launcher& launcher, const Host& host, const StopSignals& signals) {
+  ServeRecommendation r;
+  {
+    Store own(store);
+    Profiler profiler(own, 0, launcher, host);
+    const MeasureOptions options = {.budget_seconds = kTunerShare * space.cost_seconds,
+                                    .stop = &signals.seen()};
+    r = recommend_serving(space.scenario, kSpace, question.budgets, 0, [&](auto& candidates) {
+      return measure_serving(space.scenario, question.budgets, profiler, options, candidates);
+    });
+  }
+  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(store + end);
+  return r;
+}
+
+int run(const std::string& folder, const std::string& only, bool plans) {
+  std::filesystem::create_directories(folder);
+  setenv("XDG_STATE_HOME", (folder + "/state").c_str(), 0);
+  const Launcher launcher = Launcher::find(LauncherKind::local);
+  const Host host = this_host();
+  const StopSignals signals;
+  const HostCluster here = host_cluster(host, kRanks, environment_of(host, launcher).hash);
+  if (!here.remark.empty()) std::cerr << here.remark << '\n';
+  std::vector<Score> scores;
+  std::vector<Errors> errors;
+  for (const engine::ModelSpec& model : benchmarks::small_models())
+    for (const Shape shape : kShapes) {
+      Space space = space_of(model, shape, here.cluster);
+      if (space.name.find(only) == std::string::npos) continue;
+      Store store(folder + "/truth.db");
+      Profiler truth(store, 0, launcher, host);
+      find_truth(space, truth, signals);
+      errors.push_back(compare(space));
+      if (plans) print_plans(space);
+      for (const Question& question : questions_of(space))
+        scores.push_back(ask(space, question,
+                             pick(space, question, fmt::format("{}/tuner-{}.db", folder, getpid()),
+                                  launcher, host, signals)));
+    }
+  print_goals(scores, errors);
+  return 0;
+}
+
+}  // namespace
+
+// serve_regret_benchmark FOLDER [--plans] [PART OF A SPACE'S NAME]
+int main(int count, char** arguments) {
+  std::string folder, only;
+  bool plans = false;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = arguments[i];
+    if (word == "--plans")
+      plans = true;
+    else
+      (folder.empty() ? folder : only) = word;
+  }
+  if (folder.empty()) {
+    std::cerr
+        << "usage: serve_regret_benchmark FOLDER [--plans] [PART OF A SPACE'S NAME]\n"
+           "Measures every legal serving plan of four small spaces, three times in turns, and "
+           "what\n"
+           "the tuner picks within a budget and above a floor. FOLDER keeps the truth: an\n"
+           "interrupted run goes on. `autotune calibrate` first; on a machine with nothing else\n"
+           "to do.\n";
+    return 2;
+  }
+  try {
+    return run(folder, only, plans);
+  } catch (const engine::Error& error) {
+    std::cerr << error.what() << '\n';
+    return static_cast<int>(error.code());
+  }
+}

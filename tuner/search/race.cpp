@@ -1,0 +1,205 @@
+// Which racer is measured next, and for how long.
+#include "tuner/search/race.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tuner/profile/statistics.h"
+
+namespace tuner {
+
+using engine::OutcomeStatus;
+
+namespace {
+
+constexpr int kRounds = 3;           // of which each doubles the samples of the better half
+constexpr size_t kFewestRacers = 3;  // before a small chance ends the choosing
+constexpr double kSmallChance = 0.02;
+constexpr double kHopeless = 3;        // times the seconds that would be as good as the best
+constexpr double kLeastDeadline = 60;  // seconds
+constexpr double kPatience = 30;       // times the time expected
+
+}  // namespace
+
+bool Standing::is_better_than(const Standing& other) const {
+  const bool keeps = excess <= 1, other_keeps = other.excess <= 1;
+  if (keeps != other_keeps) return keeps;
+  return keeps ? value < other.value : excess < other.excess;
+}
+
+double Standing::room_to(const Standing& other) const {
+  if (other.excess > 1) return other.excess / excess;
+  const double room = other.value / value;
+  return excess > 0 ? std::min(room, 1 / excess) : room;
+}
+
+bool Racer::failed() const {
+  const OutcomeStatus status = measurement.outcome.status;
+  return tried && status != OutcomeStatus::ok && status != OutcomeStatus::interrupted;
+}
+
+double Racer::median(int64_t samples) const {
+  std::vector<double> first = measurement.samples;
+  if (static_cast<int64_t>(first.size()) > samples) first.resize(static_cast<size_t>(samples));
+  return summarize_samples(first).median;
+}
+
+Race::Race(std::vector<Racer>& racers, double sigma, double correlation, StandingOf standing,
+           Profiler& profiler, const MeasureOptions& options)
+    : racers_(racers),
+      sigma_(sigma),
+      correlation_(correlation),
+      standing_(std::move(standing)),
+      profiler_(profiler),
+      options_(options) {}
+
+RaceAccount Race::run() {
+  choose();
+  halve();
+  return account_;
+}
+
+ResidualModel Race::residuals() const {
+  ResidualModel model(sigma_, correlation_);
+  for (const Racer& racer : racers_)
+    if (racer.timed()) model.add(racer.features, racer.seconds, racer.median(kFirstSamples));
+  return model;
+}
+
+const Racer* Race::best() const { return best(std::numeric_limits<int64_t>::max()); }
+
+const Racer* Race::best(int64_t samples) const {
+  const Racer* best = nullptr;
+  for (const Racer& racer : racers_) {
+    if (!racer.timed()) continue;
+    if (best == nullptr || standing_(racer, samples).is_better_than(standing_(*best, samples)))
+      best = &racer;
+  }
+  return best;
+}
+
+// A step as long as this would make it as good as the best one; 0 when nothing was timed.
+double Race::seconds_to_beat(const Racer& racer, int64_t samples) const {
+  const Racer* best = this->best(samples);
+  return best == nullptr ? 0 : racer.seconds * racer.predicted.room_to(standing_(*best, samples));
+}
+
+// The racer with the best chance to beat what was measured, apart from those already chosen;
+// nothing when none has a real one.
+Racer* Race::next(size_t done, const std::vector<Racer*>& chosen_before) {
+  const ResidualModel model = residuals();
+  const Racer* best = this->best(kFirstSamples);
+  Racer* chosen = nullptr;
+  double most = best != nullptr && done >= kFewestRacers ? kSmallChance : -1;
+  for (Racer& racer : racers_) {
+    if (racer.tried || std::count(chosen_before.begin(), chosen_before.end(), &racer) > 0) continue;
+    if (best == nullptr) return &racer;  // the predicted order
+    const auto [log_factor, sigma] = model.correction(racer.features);
+    const double room = racer.predicted.room_to(standing_(*best, kFirstSamples));
+    const double ahead = std::log(room) - log_factor;
+    const double chance = 0.5 * std::erfc(-ahead / sigma / std::sqrt(2.0));
+    if (chance <= most) continue;
+    most = chance;
+    chosen = &racer;
+  }
+  return chosen;
+}
+
+void Race::choose() {
+  const auto most = std::min(racers_.size(), static_cast<size_t>(options_.most_plans));
+  const auto at_once = static_cast<size_t>(options_.at_once);
+  size_t done = 0;
+  const auto take = [&](const std::vector<Racer*>& racers) {
+    measure(racers, kFirstSamples, done, most);
+    done += racers.size();
+  };
+  if (most > 0) take({&racers_.front()});
+  for (Racer& racer : racers_)
+    if (done < most && racer.is_seeded && !racer.tried && !over()) take({&racer});
+  while (done < most && !over()) {
+    std::vector<Racer*> chosen;
+    while (chosen.size() < std::min(at_once, most - done)) {
+      Racer* one = next(done + chosen.size(), chosen);
+      if (one == nullptr) break;
+      chosen.push_back(one);
+    }
+    if (chosen.empty()) return;
+    take(chosen);
+  }
+}
+
+void Race::halve() {
+  std::vector<Racer*> left;
+  for (Racer& racer : racers_)
+    if (racer.timed()) left.push_back(&racer);
+  const auto at_once = static_cast<size_t>(options_.at_once);
+  int64_t samples = kFirstSamples;
+  for (int round = 1; round < kRounds && left.size() > 1; ++round) {
+    std::stable_sort(left.begin(), left.end(), [&](const Racer* a, const Racer* b) {
+      return standing_(*a, samples).is_better_than(standing_(*b, samples));
+    });
+    left.resize((left.size() + 1) / 2);
+    samples *= 2;
+    for (size_t i = 0; i < left.size() && !over(); i += at_once) {
+      const auto first = left.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto count = static_cast<std::ptrdiff_t>(std::min(at_once, left.size() - i));
+      measure({first, first + count}, samples, i, left.size());
+    }
+    std::erase_if(left, [](const Racer* racer) { return !racer->timed(); });
+  }
+}
+
+TrialLimits Race::limits_of(const Racer& racer, int64_t samples, double budget_seconds) const {
+  const double to_beat = seconds_to_beat(racer, samples);
+  TrialLimits limits;
+  limits.deadline_seconds = std::max(
+      kLeastDeadline, kPatience * std::max(to_beat, racer.seconds) * static_cast<double>(samples));
+  limits.budget_seconds = budget_seconds;
+  limits.stop = options_.stop;
+  limits.hopeless_seconds = racer.is_seeded || racer.timed() ? 0 : kHopeless * to_beat;
+  return limits;
+}
+
+// Side by side.
+void Race::measure(const std::vector<Racer*>& racers, int64_t samples, size_t done, size_t total) {
+  const double remaining = options_.budget_seconds - account_.spent_seconds;
+  if (options_.stop != nullptr && *options_.stop != 0) account_.interrupted = true;
+  if (remaining <= 0) account_.budget_ended = true;
+  if (over()) return;
+  tell(*racers.front(), done, total, samples);
+  std::vector<TrialRequest> requests;
+  for (const Racer* racer : racers)
+    requests.push_back(
+        {racer->job, limits_of(*racer, samples, remaining / static_cast<double>(racers.size()))});
+  std::vector<Measurement> results = profiler_.measure_together(std::move(requests), samples);
+  for (const Measurement& result : results) {
+    account_.new_trials += result.new_trials;
+    account_.spent_seconds += result.spent_seconds;
+  }
+  if (options_.stop != nullptr && *options_.stop != 0) account_.interrupted = true;
+  if (account_.spent_seconds >= options_.budget_seconds) account_.budget_ended = true;
+  for (size_t i = 0; i < racers.size(); ++i) take_result(*racers[i], std::move(results[i]));
+}
+
+void Race::take_result(Racer& racer, Measurement result) {
+  // A trial that we cut off before its first step says nothing.
+  if (over() && result.samples.empty() && result.outcome.status == OutcomeStatus::interrupted)
+    return;
+  if (!racer.tried) account_.order.push_back(&racer);
+  racer.tried = true;
+  const int before = racer.measurement.new_trials;
+  racer.measurement = std::move(result);
+  racer.measurement.new_trials += before;
+}
+
+void Race::tell(const Racer& racer, size_t done, size_t total, int64_t samples) const {
+  if (!options_.progress) return;
+  const auto failures =
+      std::count_if(racers_.begin(), racers_.end(), [](const Racer& one) { return one.failed(); });
+  const Racer* best = this->best(samples);
+  options_.progress({static_cast<int>(done), static_cast<int>(total), static_cast<int>(failures),
+                     best == nullptr ? 0 : best->median(samples), account_.spent_seconds,
+                     options_.budget_seconds, racer.name});
+}
+
+}  // namespace tuner
