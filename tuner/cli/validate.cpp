@@ -72,6 +72,27 @@ std::string row_table(const Validation& v) {
   return format_table({"PUBLISHED", "PREDICTED", "ERROR %", "ROW"}, rows, output_width()) + "\n";
 }
 
+std::string ranking_table(const Validation& v) {
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](const RankingSummary& r, const std::string& name) {
+    rows.push_back({std::to_string(r.groups), fmt::format("{:.2f}", r.mean_spearman),
+                    percent(r.mean_regret),
+                    r.larger_groups > 0 ? percent(r.mean_finalist_regret) : "", name});
+  };
+  for (const auto& [source, ranking] : rank_groups_by_source(v.predicted)) add(ranking, source);
+  if (rows.empty()) return {};
+  add(rank_groups(v.predicted), "all");
+  return "\n" +
+         format_table({"GROUPS", "RANK CORR.", "REGRET %", "OF 3 %", "ORDER OF PLANS, SOURCE"},
+                      rows, output_width()) +
+         fmt::format(
+             "Groups of plans of one model and cluster whose slowest takes {} times the fastest or "
+             "more: mean rank\ncorrelation, and what the plan predicted fastest, or the best of "
+             "three "
+             "(in groups of more), loses.\n\n",
+             kClearSpread);
+}
+
 std::string text_of(const Validation& v, bool every_row) {
   std::vector<const PredictedRow*> all;
   for (const PredictedRow& row : v.predicted) all.push_back(&row);
@@ -90,13 +111,8 @@ std::string text_of(const Validation& v, bool every_row) {
       "All {} rows: mean error {} %, median {} %, bias {} %; {} % lie in the 90 % "
       "interval.\n",
       s.n, percent(s.mape), percent(s.median), signed_percent(s.bias), percent(s.coverage_90));
-  const RankingSummary r = rank_groups(v.predicted);
-  if (r.groups > 0)
-    text += fmt::format(
-        "Order of plans in {} groups of one model and cluster: mean rank correlation "
-        "{:.2f}, mean regret of the pick {} %.\n",
-        r.groups, r.mean_spearman, percent(r.mean_regret));
-  return text + fits_line(summarize_fits(v.predicted)) + skipped_lines(v.read.skipped);
+  return text + ranking_table(v) + fits_line(summarize_fits(v.predicted)) +
+         skipped_lines(v.read.skipped);
 }
 
 int run_validate(const Arguments& arguments) {

@@ -81,6 +81,7 @@ RankMemory MemoryModel::rank_memory(const ParallelPlan& plan) const {
   rank.embedding_saved = saved(stack.saved_embedding, true);
   rank.head_saved = saved(stack.saved_head, true) +
                     logits * (stack.logit_bytes > 0 ? stack.logit_bytes : storage);
+  rank.output_saved = saved(stack.saved_output, true);
 
   const int64_t kv = std::max<int64_t>(model.kv_heads, plan.tp) * model.head_dim;
   const int64_t widest =
@@ -128,7 +129,10 @@ StageMemory MemoryModel::stage_memory(const RankMemory& rank, const ParallelPlan
   }
   if (load.embedding)
     activation += static_cast<double>(first_chunk_in_flight(shape_of(plan))) * rank.embedding_saved;
-  if (load.head) activation += rank.head_saved;
+  if (load.head)
+    activation += rank.head_saved;
+  else
+    activation += static_cast<double>(load.chunks_in_flight) * rank.output_saved;
   memory[MemoryUse::activation] = activation;
 
   if (plan.recompute.mode == Recompute::Mode::full && load.layers > 0)
@@ -138,7 +142,10 @@ StageMemory MemoryModel::stage_memory(const RankMemory& rank, const ParallelPlan
 
   memory[MemoryUse::workspace] =
       std::max(load.layers > 0 ? rank.layer_workspace : 0, load.head ? rank.head_workspace : 0);
-  if (plan.dp * plan.cp > 1) memory[MemoryUse::communication] += stack.bucket_bytes;
+  if (plan.dp * plan.cp > 1)
+    memory[MemoryUse::communication] += std::min(
+        stack.bucket_bytes,
+        parameters * (stack.gradient_message(precision) + engine::storage_bytes(precision)));
   if (plan.zero >= 3)
     memory[MemoryUse::communication] +=
         stack.gathered_layers * static_cast<double>(p.layer) * engine::storage_bytes(precision);

@@ -16,6 +16,7 @@ struct RankMemory {
   double saved_full = 0;
   double embedding_saved = 0;  // of one micro-batch on the first stage
   double head_saved = 0;       // of one micro-batch on the last stage, logits included
+  double output_saved = 0;     // of one micro-batch and chunk that is not on the last stage
   double layer_workspace = 0;  // transient while one layer runs backward
   double head_workspace = 0;   // transient while the loss runs backward
 };

@@ -131,6 +131,7 @@ StateBytes read_state(ObjectReader object) {
 
 void read_memory(ObjectReader memory, Stack& stack) {
   stack.state_mixed = read_state(memory.object("state_mixed"));
+  stack.state_fp16 = read_state(memory.object("state_fp16"));
   stack.state_f32 = read_state(memory.object("state_f32"));
   for (const Number& number : kMemoryNumbers)
     stack.*number.member = memory.number(number.name, number.range);
@@ -173,8 +174,9 @@ void read_legal(ObjectReader legal, Stack& stack) {
 
 // Where each value is from: a text for every table, group and number of the memory.
 void read_sources(ObjectReader sources) {
-  std::vector<std::string> names = {"saved",       "saved_full", "saved_embedding", "saved_head",
-                                    "state_mixed", "state_f32",  "legal",           "overlaps"};
+  std::vector<std::string> names = {"saved",        "saved_full",  "saved_embedding", "saved_head",
+                                    "saved_output", "state_mixed", "state_fp16",      "state_f32",
+                                    "legal",        "overlaps"};
   for (const Number& number : kMemoryNumbers) names.push_back(number.name);
   for (const std::string& name : names) sources.text(name);
   sources.finish();
@@ -205,6 +207,7 @@ Stack stack_from_json(const engine::Json& json, const std::string& source) {
   stack.saved_full = read_rows(file, "saved_full");
   stack.saved_embedding = read_rows(file, "saved_embedding");
   stack.saved_head = read_rows(file, "saved_head");
+  stack.saved_output = read_rows(file, "saved_output");
   read_memory(file.object("memory"), stack);
   read_legal(file.object("legal"), stack);
   ObjectReader overlaps = file.object("overlaps");

@@ -31,7 +31,9 @@ struct Stack {
   std::vector<SavedTensor> saved_full;       // of one layer that is wholly recomputed: its input
   std::vector<SavedTensor> saved_embedding;  // on the stage with the embedding
   std::vector<SavedTensor> saved_head;       // on the stage with the head, apart from the logits
-  StateBytes state_mixed;                    // fp16, bf16 and below
+  std::vector<SavedTensor> saved_output;     // of a chunk whose output went to another stage
+  StateBytes state_mixed;                    // bf16 and below
+  StateBytes state_fp16;
   StateBytes state_f32;
   double gradient_message_bytes = 4;  // of a gradient in the reduction, mixed precision; f32: 4
   double fp8_weight_bytes = 0;        // extra copies of the weights in fp8 formats, a parameter
@@ -42,7 +44,7 @@ struct Stack {
   double runtime_bytes = 0;     // context, libraries, NCCL
   double fragmentation = 0;     // share of the dynamic memory lost by the allocator
   double memory_error = 0.1;    // 90 % band of the memory model, relative
-  double bucket_bytes = 0;      // communication buffers of the data axis
+  double bucket_bytes = 0;      // most of the data axis' buffers for gradients and weights
 
   // What is legal.
   bool tensor_parallel = true;
@@ -85,7 +87,8 @@ struct Stack {
     return precision == engine::Precision::f32 ? 4 : gradient_message_bytes;
   }
   const StateBytes& state(engine::Precision precision) const {
-    return precision == engine::Precision::f32 ? state_f32 : state_mixed;
+    if (precision == engine::Precision::f32) return state_f32;
+    return precision == engine::Precision::fp16 ? state_fp16 : state_mixed;
   }
   engine::AttentionKind default_attention() const { return attention.front(); }
 };

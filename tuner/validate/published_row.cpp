@@ -133,7 +133,8 @@ class RowReader {
     if (integer("zero").value_or(0) >= 2 && whole_layers)
       out_.scenario.stack = find_stack("pytorch-fsdp");
     else if (text("attention_key") == "unfused")
-      out_.scenario.stack = find_stack("megatron-2022");
+      out_.scenario.stack = find_stack(integer("zero").value_or(0) >= 1 ? "megatron-deepspeed-2022"
+                                                                        : "megatron-2022");
     else
       out_.scenario.stack = find_stack("megatron-core");
     out_.scenario.stack.rates.clear();

@@ -21,9 +21,11 @@ using engine::ParallelPlan;
 
 namespace {
 
-// Allocated bytes of a framework know nothing of the context and the libraries.
+// Allocated bytes of a framework know nothing of the context and NCCL, but of the workspaces of
+// cuBLAS and Transformer Engine: 32 MiB each on Hopper and later, 4 to 32 MiB before.
 double allocator_bytes(const engine::StageMemory& stage, bool without_runtime) {
-  return stage.total() - (without_runtime ? stage[engine::MemoryUse::runtime] : 0);
+  constexpr double kWorkspaces = 64.0 * (1 << 20);
+  return stage.total() - (without_runtime ? stage[engine::MemoryUse::runtime] - kWorkspaces : 0);
 }
 
 PredictedRow predict_memory(const PublishedRow& row) {
@@ -60,6 +62,35 @@ std::string group_key(const PublishedRow& row) {
                      name_of(row.scenario.workload.precision), row.stack, row.source);
 }
 
+// Adds a group to the sums, if it is large and clear enough.
+void add_group(std::vector<Timed> plans, RankingSummary& sums) {
+  constexpr size_t kFinalists = 3;
+  if (plans.size() < kFinalists) return;
+  std::ranges::sort(plans, {}, &Timed::predicted);
+  std::vector<double> measured, predicted;
+  for (const Timed& plan : plans) {
+    measured.push_back(plan.measured);
+    predicted.push_back(plan.predicted);
+  }
+  const auto [fastest, slowest] = std::ranges::minmax(measured);
+  if (slowest < kClearSpread * fastest) return;
+  ++sums.groups;
+  sums.mean_spearman += spearman(predicted, measured);
+  sums.mean_regret += measured.front() / fastest - 1;
+  if (plans.size() == kFinalists) return;
+  ++sums.larger_groups;
+  sums.mean_finalist_regret +=
+      *std::min_element(measured.begin(), measured.begin() + kFinalists) / fastest - 1;
+}
+
+Json ranking_json(const RankingSummary& ranking) {
+  return {{"groups", ranking.groups},
+          {"mean_spearman", ranking.mean_spearman},
+          {"mean_regret", ranking.mean_regret},
+          {"larger_groups", ranking.larger_groups},
+          {"mean_finalist_regret", ranking.mean_finalist_regret}};
+}
+
 Json row_json(const PredictedRow& row) {
   return {{"id", row.row->id},
           {"source", row.row->source},
@@ -93,12 +124,10 @@ PredictedRow predict_row(const PublishedRow& row) {
   return best;
 }
 
-RankingSummary rank_groups(const std::vector<PredictedRow>& rows, const std::string& source,
-                           double least_spread) {
+RankingSummary rank_groups(const std::vector<PredictedRow>& rows) {
   std::map<std::string, std::map<std::string, Timed>> groups;
   for (const PredictedRow& row : rows) {
     if (row.row->metric != Metric::step_seconds || row.row->plans.size() != 1) continue;
-    if (!source.empty() && row.row->source != source) continue;
     Timed& timed = groups[group_key(*row.row)][engine::describe(row.plan)];
     timed.measured += row.row->measured;
     timed.predicted += row.predicted;
@@ -106,24 +135,27 @@ RankingSummary rank_groups(const std::vector<PredictedRow>& rows, const std::str
   }
   RankingSummary summary;
   for (const auto& [key, plans] : groups) {
-    if (plans.size() < 3) continue;
-    std::vector<double> measured, predicted;
-    for (const auto& [text, timed] : plans) {
-      measured.push_back(timed.measured / timed.repeats);
-      predicted.push_back(timed.predicted / timed.repeats);
-    }
-    const auto [low, high] = std::minmax_element(measured.begin(), measured.end());
-    if (*high / *low < least_spread) continue;
-    const auto pick = std::min_element(predicted.begin(), predicted.end()) - predicted.begin();
-    ++summary.groups;
-    summary.mean_spearman += spearman(predicted, measured);
-    summary.mean_regret += measured[static_cast<size_t>(pick)] / *low - 1;
+    std::vector<Timed> means;
+    for (const auto& [text, timed] : plans)
+      means.push_back({timed.measured / timed.repeats, timed.predicted / timed.repeats, 1});
+    add_group(std::move(means), summary);
   }
   if (summary.groups > 0) {
     summary.mean_spearman /= summary.groups;
     summary.mean_regret /= summary.groups;
   }
+  if (summary.larger_groups > 0) summary.mean_finalist_regret /= summary.larger_groups;
   return summary;
+}
+
+std::map<std::string, RankingSummary> rank_groups_by_source(const std::vector<PredictedRow>& rows) {
+  std::map<std::string, std::vector<PredictedRow>> sources;
+  for (const PredictedRow& row : rows) sources[row.row->source].push_back(row);
+  std::map<std::string, RankingSummary> rankings;
+  for (const auto& [source, own] : sources)
+    if (const RankingSummary ranking = rank_groups(own); ranking.groups > 0)
+      rankings[source] = ranking;
+  return rankings;
 }
 
 FitSummary summarize_fits(const std::vector<PredictedRow>& rows) {
@@ -151,7 +183,10 @@ Json validation_to_json(const Validation& v) {
   Json skipped = Json::array();
   for (const SkippedRow& row : v.read.skipped)
     skipped.push_back({{"id", row.id}, {"reason", row.reason}});
-  const RankingSummary ranking = rank_groups(v.predicted);
+  Json ranking = ranking_json(rank_groups(v.predicted));
+  ranking["by_source"] = Json::object();
+  for (const auto& [source, one] : rank_groups_by_source(v.predicted))
+    ranking["by_source"][source] = ranking_json(one);
   const auto by = [&](auto key) {
     return summaries_json(
         summaries_by(v.predicted, [&](const PredictedRow& row) { return key(*row.row); }));
@@ -165,10 +200,7 @@ Json validation_to_json(const Validation& v) {
             {"by_stack", by([](const PublishedRow& r) { return r.stack; })},
             {"by_metric", by([](const PublishedRow& r) { return name_of(r.metric); })}}},
           {"fits", fits_json(summarize_fits(v.predicted))},
-          {"ranking",
-           {{"groups", ranking.groups},
-            {"mean_spearman", ranking.mean_spearman},
-            {"mean_regret", ranking.mean_regret}}},
+          {"ranking", std::move(ranking)},
           {"skipped", std::move(skipped)}};
 }
 

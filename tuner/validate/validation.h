@@ -28,15 +28,22 @@ struct PredictedRow {
 
 FitSummary summarize_fits(const std::vector<PredictedRow>& rows);
 
-// Over groups of at least three different plans of one model, GPU type and count, sequence, batch,
-// precision and stack (repeats of a plan averaged first).
+// How well plans are ordered, over groups of at least three different plans of one model, GPU type
+// and count, sequence, batch, precision and stack (repeats of a plan averaged first) whose slowest
+// plan takes at least `kClearSpread` times the fastest: closer ones repeat no better than that.
 struct RankingSummary {
   int groups = 0;
   double mean_spearman = 0;
   double mean_regret = 0;  // of the plan predicted fastest, over the one measured fastest
+  // Of the fastest of the three plans predicted fastest, over the groups of more than three: what
+  // measuring three finalists leaves.
+  int larger_groups = 0;
+  double mean_finalist_regret = 0;
 };
-RankingSummary rank_groups(const std::vector<PredictedRow>& rows, const std::string& source = {},
-                           double least_spread = 1);
+constexpr double kClearSpread = 1.15;
+RankingSummary rank_groups(const std::vector<PredictedRow>& rows);
+// Of the sources that have a group.
+std::map<std::string, RankingSummary> rank_groups_by_source(const std::vector<PredictedRow>& rows);
 
 struct Validation {
   PublishedRows read;

@@ -80,6 +80,40 @@ TEST(MemoryModel, StatesOfOtherPrecisions) {
   EXPECT_DOUBLE_EQ(memory[MemoryUse::optimizer], 8 * parameters);
 }
 
+// Megatron-LM, docs/source/api-guide/dist_optimizer.md: 20 bytes with fp16 gradients, 4 + 16/d
+// distributed. DeepSpeed's bf16 optimizer keeps FP32 gradients beside the 16-bit ones, unsharded.
+TEST(MemoryModel, GradientsOfFp16HaveTheirFp32CopyInTheOptimizer) {
+  Scenario s = small_gpt(8);
+  const double parameters = 8 * kLayerParameters + kEmbeddingParameters + 2 * kHidden;
+  const auto bytes = [&](const char* stack, engine::Precision precision, int zero) {
+    s.stack = find_stack(stack);
+    s.workload.precision = precision;
+    const ParallelPlan plan{.dp = 8, .zero = zero, .gbs = 64};
+    return state_bytes(MemoryModel(s).evaluate(plan).stages[0]) / parameters;
+  };
+  for (const char* stack : {"megatron-core", "megatron-deepspeed-2022"}) {
+    EXPECT_DOUBLE_EQ(bytes(stack, engine::Precision::fp16, 0), 20) << stack;
+    EXPECT_DOUBLE_EQ(bytes(stack, engine::Precision::fp16, 1), 4 + 16.0 / 8) << stack;
+  }
+  EXPECT_DOUBLE_EQ(bytes("megatron-core", engine::Precision::bf16, 1), 6 + 12.0 / 8);
+  EXPECT_DOUBLE_EQ(bytes("megatron-deepspeed-2022", engine::Precision::bf16, 1), 8 + 12.0 / 8);
+}
+
+// A bucket holds no more than there is to send: 2 bytes of gradient and 2 of weight a parameter.
+TEST(MemoryModel, BucketsAreNoLargerThanTheParameters) {
+  Scenario s = small_gpt(8);
+  s.stack = find_stack("megatron-deepspeed-2022");
+  const auto buckets = [&](int64_t layers, int dp) {
+    s.model.layers = layers;
+    return MemoryModel(s)
+        .evaluate({.dp = dp, .zero = 1, .gbs = 64})
+        .stages[0][MemoryUse::communication];
+  };
+  EXPECT_DOUBLE_EQ(buckets(8, 1), 0);
+  EXPECT_DOUBLE_EQ(buckets(8, 2), 4 * (8 * kLayerParameters + kEmbeddingParameters + 2 * kHidden));
+  EXPECT_DOUBLE_EQ(buckets(96, 2), s.stack.bucket_bytes);
+}
+
 // The tied matrix stands on the first and the last stage, the position table only on the first.
 TEST(MemoryModel, EmbeddingsStandOnTheEnds) {
   Scenario s = small_gpt(8);
@@ -118,6 +152,22 @@ TEST(MemoryModel, EarlierStagesHoldMoreMicroBatches) {
       EXPECT_DOUBLE_EQ(outcome.stages[static_cast<size_t>(stage)][MemoryUse::activation], expected)
           << "m " << m << " stage " << stage;
     }
+  }
+}
+
+// A DeepSpeed pipeline keeps what a stage has sent on: s·b·h in 16 bits a micro-batch in flight.
+TEST(MemoryModel, OutputsStayWhereTheStackKeepsThem) {
+  Scenario s = small_gpt(8);
+  const ParallelPlan plan{.pp = 4, .gbs = 16, .recompute = kFull};
+  const MemoryOutcome released = MemoryModel(s).evaluate(plan);
+  s.stack.saved_output = find_stack("megatron-deepspeed-2022").saved_output;
+  const MemoryOutcome kept = MemoryModel(s).evaluate(plan);
+  for (int stage = 0; stage < 4; ++stage) {
+    const auto at = static_cast<size_t>(stage);
+    EXPECT_DOUBLE_EQ(
+        kept.stages[at][MemoryUse::activation] - released.stages[at][MemoryUse::activation],
+        stage == 3 ? 0 : (4 - stage) * 2 * kTokens * kHidden)
+        << stage;
   }
 }
 
