@@ -5,12 +5,15 @@
 
 Both generate greedily from a static batch with a KV cache of their own; rounds alternate, so that
 whatever else the machine does meets both. The floor is the time in which this machine reads all
-weights and the keys and values of the batch once.
+weights and the keys and values of the batch once. With --count-traffic the engine also decodes a
+smaller model of the same widths under cachegrind, whose simulated cache of 4 MiB holds no weights:
+its misses are the bytes that a step moves, to be held against the same floor.
 """
 
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import tempfile
@@ -82,9 +85,10 @@ def torch_tpot(model, arguments):
     return (time.perf_counter() - begin) / (arguments.output - 1)
 
 
-def engine_tpot(m, arguments, folder):
+def run_engine(m, arguments, folder, output, before=(), steps=3):
+    """Serves static batches; returns what the program told on standard error and its outcome."""
     outcome = os.path.join(folder, "outcome.json")
-    longest = arguments.input + arguments.output
+    longest = arguments.input + output
     spec = {"norm": "rms_norm", "activation": "silu", "position": "rotary", "gated_mlp": True,
             "tied_embeddings": False, "qkv_bias": False, "attention_out_bias": False,
             "mlp_bias": False, "dropout": False}
@@ -92,15 +96,49 @@ def engine_tpot(m, arguments, folder):
            "plan": {"dp": 1, "tp": 1, "pp": 1, "mbs": 1, "gbs": 1},
            "workload": {"seq": longest, "gbs": 1, "precision": arguments.precision,
                         "attention": "flash"},
-           "optimizer": {}, "steps": 3, "warmup_steps": 1, "outcome_path": outcome,
+           "optimizer": {}, "steps": steps, "warmup_steps": steps // 3, "outcome_path": outcome,
            "serving": {"batch": arguments.batch, "input": arguments.input,
-                       "output": arguments.output, "arrival": "static"}}
+                       "output": output, "arrival": "static"}}
     path = os.path.join(folder, "job.json")
     with open(path, "w") as file:
         json.dump(job, file)
-    subprocess.run([arguments.worker, path], check=True)
+    done = subprocess.run([*before, arguments.worker, path], check=True, stderr=subprocess.PIPE,
+                          text=True)
     with open(outcome) as file:
-        return json.load(file)["serving"]["tpot_seconds"]["p50"]
+        return done.stderr, json.load(file)
+
+
+def engine_tpot(m, arguments, folder):
+    return run_engine(m, arguments, folder, arguments.output)[1]["serving"]["tpot_seconds"]["p50"]
+
+
+def weight_bytes(m, size):
+    width = (m["heads"] + 2 * m["kv_heads"]) * 64 + m["heads"] * 64 + 3 * m["ffn_hidden"]
+    return (m["layers"] * width + m["vocab"]) * m["hidden"] * size
+
+
+def kv_bytes(m, batch, context, size):
+    return 2 * m["layers"] * m["kv_heads"] * 64 * context * batch * size
+
+
+def count_traffic(m, arguments, size):
+    """Bytes that a step of decoding reads and writes, by the misses of a simulated cache."""
+    cachegrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null",
+                  "--LL=4194304,16,64"]
+    m = {**m, "layers": min(2, m["layers"]), "vocab": m["vocab"] // 4}
+    short, long = 2, 10
+    moved = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for output in (short, long):
+            told, _ = run_engine(m, arguments, folder, output, cachegrind, steps=1)
+            misses = re.search(r"LLd misses:[^(]*\(\s*([\d,]+) rd\s*\+\s*([\d,]+) wr", told)
+            moved[output] = [64 * int(text.replace(",", "")) for text in misses.groups()]
+    read, written = ((b - a) / (long - short) for a, b in zip(moved[short], moved[long]))
+    context = arguments.input + (short + long) / 2
+    floor = weight_bytes(m, size) + kv_bytes(m, arguments.batch, context, size)
+    print(f"counted, {m['layers']} layers: a step reads {read / 1e6:.1f} MB from memory and writes "
+          f"{written / 1e6:.1f} MB, {(read + written) / floor:.3f} times the floor of "
+          f"{floor / 1e6:.1f} MB")
 
 
 def read_rate():
@@ -121,6 +159,7 @@ def main():
                         ("vocab", 16384), ("batch", 1), ("input", 128), ("output", 64),
                         ("rounds", 5), ("threads", os.cpu_count())):
         parser.add_argument("--" + name, type=int, default=value)
+    parser.add_argument("--count-traffic", action="store_true")
     parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -135,19 +174,19 @@ def main():
             rates.append(read_rate())
     size = 4 if arguments.precision == "f32" else 2
     context = arguments.input + arguments.output / 2
-    layer = sum(t.numel() for t in (model.layers[0][k] for k in ("qkv", "out", "first", "down")))
-    weights = (layer * m["layers"] + m["vocab"] * m["hidden"]) * size
-    kv = 2 * m["layers"] * m["kv_heads"] * 64 * context * arguments.batch * size
+    weights, kv = weight_bytes(m, size), kv_bytes(m, arguments.batch, context, size)
     floor = (weights + kv) / max(rates)
     print(f"a step reads {weights / 1e6:.1f} MB of weights and {kv / 1e6:.1f} MB of keys and values "
           f"once: at least {floor * 1e3:.2f} ms")
     for name, times in (("autotune", ours), ("PyTorch " + torch.__version__, theirs)):
         step = statistics.median(times)
         print(f"{name}: {step * 1e3:.2f} ms a step, {arguments.batch / step:.1f} tokens/s, "
-              f"{step / floor:.2f} times the floor: as if "
-              f"{(weights + kv) * step / floor / 1e6 / arguments.batch:.1f} MB were read a token")
+              f"{step / floor:.2f} times the floor; reads {(weights + kv) / step / 1e9:.1f} GB/s of "
+              f"the {max(rates) / 1e9:.1f} GB/s that a plain sum read in this run")
     ratio = statistics.median(b / a for a, b in zip(ours, theirs))
     print(f"autotune is {ratio:.2f} times as fast (median of {arguments.rounds} rounds side by side)")
+    if arguments.count_traffic:
+        count_traffic(m, arguments, size)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ constexpr int kTurns = 3;
 constexpr int64_t kSamplesATurn = 3;
 constexpr int kRanks = 2;
 constexpr double kTunerShare = 0.25;  // of the cost of the truth
+constexpr size_t kRivals = 2;         // of a pick
+constexpr int kRounds = 5;
+constexpr int64_t kSamplesARound = 2;
 
 const ServeRestrictions kSpace = {
     .tp = {}, .pp = {}, .replicas = {1, 2}, .batch = {1, 2, 4, 8, 16}, .weights = {}, .kv = {}};
@@ -40,11 +43,15 @@ struct Truth {
   ServePrediction predicted;
   std::vector<double> samples;     // latencies
   std::vector<double> ttft, tpot;  // of every turn
-  double latency = 0;
+  double latency = 0;              // the fastest
+  double typical = 0;              // the median
 
+  static double fastest(const std::vector<double>& seconds) {
+    return *std::min_element(seconds.begin(), seconds.end());
+  }
   // Of all replicas, a token.
   double seconds_per_token(int64_t output) const {
-    return latency / static_cast<double>(plan.batch * plan.replicas * output);
+    return typical / static_cast<double>(plan.batch * plan.replicas * output);
   }
 };
 
@@ -70,7 +77,8 @@ Space space_of(const engine::ModelSpec& model, Shape shape, const ClusterSpec& c
   return space;
 }
 
-// Every plan, in turns. Throws Error when asked to stop or a trial fails.
+// Every plan, in turns; of each the fastest, since what other programs take of the machine only
+// adds to it. Throws Error when asked to stop or a trial fails.
 void find_truth(Space& space, Profiler& profiler, const StopSignals& signals) {
   TrialLimits limits;
   limits.stop = &signals.seen();
@@ -88,7 +96,8 @@ void find_truth(Space& space, Profiler& profiler, const StopSignals& signals) {
     }
   constexpr double kStart = 0.1;
   for (Truth& truth : space.truth) {
-    truth.latency = summarize_samples(truth.samples).median;
+    truth.latency = truth.fastest(truth.samples);
+    truth.typical = median_of(truth.samples);
     space.cost_seconds += kTurns * (kStart + (kSamplesATurn + 1) * truth.latency);
   }
   std::sort(space.truth.begin(), space.truth.end(),
@@ -117,7 +126,7 @@ std::vector<Question> questions_of(const Space& space) {
   const int64_t output = space.scenario.workload.output;
   std::vector<double> latencies, rates;
   for (const Truth& one : space.truth) {
-    latencies.push_back(one.latency);
+    latencies.push_back(one.typical);
     rates.push_back(1 / one.seconds_per_token(output));
   }
   Question fast{"", {}}, wide{"", {}};
@@ -133,44 +142,80 @@ struct Score {
   double regret = 0, beyond = 0, missed = 0, share = 0;
 };
 
-// Samples of what the question wants least of.
-std::vector<double> values_of(const Truth& truth, const Space& space, const ServeBudgets& budgets) {
-  std::vector<double> values = truth.samples;
-  const double scale = truth.seconds_per_token(space.scenario.workload.output) / truth.latency;
-  for (double& value : values) value *= budgets.tokens_per_second ? 1 : scale;
-  return values;
-}
+// A plan again, in alternation with its rivals.
+struct Rival {
+  const Truth* truth = nullptr;
+  std::vector<double> latencies;
 
-double excess_of(const Truth& truth, const Space& space, const ServeBudgets& budgets) {
-  return budgets.tokens_per_second
-             ? *budgets.tokens_per_second * truth.seconds_per_token(space.scenario.workload.output)
-             : truth.latency / *budgets.latency_seconds;
-}
-
-Score ask(const Space& space, const Question& question, const ServeRecommendation& r) {
-  const ServeBudgets& budgets = question.budgets;
-  const Truth *best = nullptr, *picked = nullptr;
-  const auto value = [&](const Truth& one) { return median_of(values_of(one, space, budgets)); };
-  for (const Truth& one : space.truth) {
-    if (r.best && one.plan == r.best->plan) picked = &one;
-    if (excess_of(one, space, budgets) > 1) continue;
-    if (best == nullptr || value(one) < value(*best)) best = &one;
+  double excess(const ServeBudgets& budgets, int64_t output, double latency) const {
+    const double tokens =
+        static_cast<double>(truth->plan.batch * truth->plan.replicas * output) / latency;
+    return budgets.tokens_per_second ? *budgets.tokens_per_second / tokens
+                                     : latency / *budgets.latency_seconds;
   }
-  engine::expect(best != nullptr && picked != nullptr, "a pick of the space");
+  // What the question wants least of: latencies, or seconds a token.
+  std::vector<double> values(const ServeBudgets& budgets) const {
+    std::vector<double> list = latencies;
+    const auto tokens = static_cast<double>(truth->plan.batch * truth->plan.replicas);
+    for (double& value : list) value /= budgets.tokens_per_second ? 1 : tokens;
+    return list;
+  }
+};
+
+// The pick and the plans that the truth has before it, side by side: a busy moment meets them all.
+std::vector<Rival> duel(const Space& space, const ServeBudgets& budgets, const ServePlan& pick,
+                        Profiler& profiler, const StopSignals& signals) {
+  const int64_t output = space.scenario.workload.output;
+  std::vector<Rival> order;
+  for (const Truth& one : space.truth) order.push_back({&one, {}});
+  const auto standing = [&](const Rival& rival) {
+    const ServePlan& plan = rival.truth->plan;
+    const double value =
+        rival.truth->typical /
+        (budgets.tokens_per_second ? 1.0 : static_cast<double>(plan.batch * plan.replicas));
+    return Standing{value, rival.excess(budgets, output, rival.truth->typical)};
+  };
+  std::stable_sort(order.begin(), order.end(), [&](const Rival& a, const Rival& b) {
+    return standing(a).is_better_than(standing(b));
+  });
+  const auto is_picked = [&](const Rival& rival) { return rival.truth->plan == pick; };
+  std::vector<Rival> rivals = {*std::find_if(order.begin(), order.end(), is_picked)};
+  for (const Rival& one : order)
+    if (rivals.size() <= kRivals && !is_picked(one)) rivals.push_back(one);
+  TrialLimits limits;
+  limits.stop = &signals.seen();
+  for (int round = 1; round <= kRounds; ++round)
+    for (Rival& rival : rivals)
+      rival.latencies = profiler
+                            .measure(serving_job_of(space.scenario, rival.truth->plan),
+                                     round * kSamplesARound, limits)
+                            .samples;
+  if (signals.seen() != 0)
+    throw engine::Error(engine::ExitCode::interrupted, "interrupted; the truth so far is kept");
+  return rivals;
+}
+
+Score score_of(const Space& space, const Question& question, const ServeRecommendation& r,
+               const std::vector<Rival>& rivals) {
+  const ServeBudgets& budgets = question.budgets;
+  const int64_t output = space.scenario.workload.output;
+  const Rival& picked = rivals.front();
+  const Rival* best = &picked;
+  const auto median = [&](const Rival& one) { return median_of(one.values(budgets)); };
+  for (const Rival& one : rivals)
+    if (one.excess(budgets, output, median_of(one.latencies)) <= 1 && median(one) < median(*best))
+      best = &one;
   Score score;
-  score.regret = value(*picked) / value(*best) - 1;
+  score.regret = median(picked) / median(*best) - 1;
   score.beyond = std::max(
-      0.0, ratio_of_medians(values_of(*picked, space, budgets), values_of(*best, space, budgets))
-                   .interval.low -
-               1);
-  const SampleSummary summary = summarize_samples(picked->samples);
-  score.missed =
-      std::max(0.0, excess_of(*picked, space, budgets) * summary.interval.low / summary.median - 1);
+      0.0, ratio_of_medians(picked.values(budgets), best->values(budgets)).interval.low - 1);
+  const SampleSummary summary = summarize_samples(picked.latencies);
+  score.missed = std::max(0.0, picked.excess(budgets, output, summary.interval.low) - 1);
   score.share = r.measurement->spent_seconds / space.cost_seconds;
   fmt::print(
       "  {}\n    best   {}\n    picked {}: regret {:.1f} %, beyond the spread {:.1f} %, "
       "budget {}\n    tuner: {} plans in {} trials and {}, {:.0f} % of the cost\n",
-      question.name, describe(best->plan), describe(picked->plan), 100 * score.regret,
+      question.name, describe(best->truth->plan), describe(picked.truth->plan), 100 * score.regret,
       100 * score.beyond,
       score.missed > 0 ? fmt::format("missed by {:.1f} %", 100 * score.missed) : "met",
       r.measurement->plans, r.measurement->new_trials, format_seconds(r.measurement->spent_seconds),
@@ -190,8 +235,8 @@ Errors compare(const Space& space) {
     const auto each = static_cast<double>(space.truth.size());
     const ServePrediction& p = one.predicted;
     errors.latency += std::abs(p.latency_seconds / one.latency - 1) / each;
-    errors.ttft += std::abs(p.ttft_seconds / median_of(one.ttft) - 1) / each;
-    errors.tpot += std::abs(p.tpot_seconds / median_of(one.tpot) - 1) / each;
+    errors.ttft += std::abs(p.ttft_seconds / one.fastest(one.ttft) - 1) / each;
+    errors.tpot += std::abs(p.tpot_seconds / one.fastest(one.tpot) - 1) / each;
     predicted.push_back(p.latency_seconds);
     measured.push_back(one.latency);
   }
@@ -210,7 +255,7 @@ void print_plans(const Space& space) {
   fmt::print("  {:>9} {:>7}  {:>9} {:>7}  {:>9} {:>7}\n", "LATENCY", "ERROR", "TTFT", "ERROR",
              "TPOT", "ERROR");
   for (const Truth& one : space.truth) {
-    const double ttft = median_of(one.ttft), tpot = median_of(one.tpot);
+    const double ttft = one.fastest(one.ttft), tpot = one.fastest(one.tpot);
     fmt::print("  {:>9} {:>+5.0f} %  {:>9} {:>+5.0f} %  {:>9} {:>+5.0f} %  {}\n",
                format_seconds(one.latency), 100 * (one.predicted.latency_seconds / one.latency - 1),
                format_seconds(ttft), 100 * (one.predicted.ttft_seconds / ttft - 1),
@@ -236,20 +281,25 @@ void print_goals(const std::vector<Score>& scores, const std::vector<Errors>& er
   print_goal("rank correlation at least 0.8 in every space", rho >= 0.8);
 }
 
-ServeRecommendation pick(const Space& space, const Question& question, const std::string& store,
-                         const Launcher& launcher, const Host& host, const StopSignals& signals) {
-  ServeRecommendation r;
+// What the tuner finds with a store of its own, and the duel that judges it.
+Score ask(const Space& space, const Question& question, const std::string& store,
+          const Launcher& launcher, const Host& host, const StopSignals& signals) {
+  Score score;
   {
-    Store own(store);
-    Profiler profiler(own, 0, launcher, host);
+    Store own(store + "-tuner.db"), judge(store + "-judge.db");
+    Profiler tuner(own, 0, launcher, host), judging(judge, 0, launcher, host);
     const MeasureOptions options = {.budget_seconds = kTunerShare * space.cost_seconds,
                                     .stop = &signals.seen()};
-    r = recommend_serving(space.scenario, kSpace, question.budgets, 0, [&](auto& candidates) {
-      return measure_serving(space.scenario, question.budgets, profiler, options, candidates);
-    });
+    const ServeRecommendation r =
+        recommend_serving(space.scenario, kSpace, question.budgets, 0, [&](auto& candidates) {
+          return measure_serving(space.scenario, question.budgets, tuner, options, candidates);
+        });
+    score =
+        score_of(space, question, r, duel(space, question.budgets, r.best->plan, judging, signals));
   }
-  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(store + end);
-  return r;
+  for (const char* name : {"-tuner.db", "-judge.db"})
+    for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(store + name + end);
+  return score;
 }
 
 int run(const std::string& folder, const std::string& only, bool plans) {
@@ -272,9 +322,8 @@ int run(const std::string& folder, const std::string& only, bool plans) {
       errors.push_back(compare(space));
       if (plans) print_plans(space);
       for (const Question& question : questions_of(space))
-        scores.push_back(ask(space, question,
-                             pick(space, question, fmt::format("{}/tuner-{}.db", folder, getpid()),
-                                  launcher, host, signals)));
+        scores.push_back(
+            ask(space, question, fmt::format("{}/{}", folder, getpid()), launcher, host, signals));
     }
   print_goals(scores, errors);
   return 0;

@@ -67,8 +67,4 @@ class CheckpointReader {
   std::optional<TrainingState> training_;
 };
 
-// `folder` itself when it is a checkpoint, else its step-N folder with the largest N. Throws
-// InputError when there is none.
-std::string find_checkpoint(const std::string& folder);
-
 }  // namespace engine

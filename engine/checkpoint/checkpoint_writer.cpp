@@ -14,6 +14,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/checkpoint/hf_config_writer.h"
 #include "engine/checkpoint/model_tensors.h"
+#include "engine/plan/checkpoint_folder.h"
 
 namespace engine {
 namespace {

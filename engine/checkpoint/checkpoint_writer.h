@@ -12,7 +12,6 @@
 
 namespace engine {
 
-constexpr char kStepPrefix[] = "step-";
 constexpr char kWeightsStem[] = "model";
 constexpr char kStatesStem[] = "optimizer";
 

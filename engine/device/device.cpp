@@ -32,14 +32,16 @@ class HostClock final : public DeviceClock {
 std::unique_ptr<DeviceClock> Device::make_clock() { return std::make_unique<HostClock>(); }
 
 OutOfMemory::OutOfMemory(int64_t requested, int64_t in_use, int64_t capacity, MemoryUse use)
-    : Error(ExitCode::nothing_fits,
-            fmt::format("out of memory: {} more wanted with {} in use{}; use more ranks, a smaller "
-                        "micro-batch or more recomputation",
-                        format_bytes(static_cast<double>(requested)),
-                        format_bytes(static_cast<double>(in_use)),
-                        capacity == std::numeric_limits<int64_t>::max()
-                            ? ""
-                            : " of " + format_bytes(static_cast<double>(capacity)))),
+    : Error(
+          ExitCode::nothing_fits,
+          fmt::format("out of memory: {} more wanted with {} in use{}; use more ranks, {}",
+                      format_bytes(static_cast<double>(requested)),
+                      format_bytes(static_cast<double>(in_use)),
+                      capacity == std::numeric_limits<int64_t>::max()
+                          ? ""
+                          : " of " + format_bytes(static_cast<double>(capacity)),
+                      use == MemoryUse::kv_cache ? "fewer sequences in flight or shorter ones"
+                                                 : "a smaller micro-batch or more recomputation")),
       requested_(requested),
       in_use_(in_use),
       capacity_(capacity),

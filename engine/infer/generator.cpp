@@ -22,6 +22,12 @@ LayerOptions layer_options(const GeneratorOptions& options) {
   return layers;
 }
 
+// As words, so that what is made up of them are tokens, too.
+Payload payload_of(std::vector<Choice>& choices) {
+  static_assert(sizeof(Choice) == 2 * sizeof(int32_t));
+  return {choices.data(), static_cast<int64_t>(2 * choices.size()), Element::i32};
+}
+
 int64_t pages_for(int64_t tokens, int64_t page_tokens) {
   return (tokens + page_tokens - 1) / page_tokens;
 }
@@ -45,7 +51,8 @@ SchedulerOptions scheduler_options(const GeneratorOptions& options) {
 Generator::Generator(Device& device, World& world, const GeneratorOptions& options)
     : world_(world),
       model_(device, world, layer_options(options), options.plan),
-      leads_(world.coordinate(Axis::tensor) == 0 && world.coordinate(Axis::pipeline) == 0),
+      leads_(options.alone ||
+             (world.coordinate(Axis::tensor) == 0 && world.coordinate(Axis::pipeline) == 0)),
       stage_(world.coordinate(Axis::pipeline)),
       stages_(options.plan.pp),
       scheduler_(scheduler_options(options)),
@@ -151,8 +158,7 @@ std::vector<int32_t> Generator::receive_words() {
 
 std::vector<Choice> Generator::receive_choices(size_t count) {
   std::vector<Choice> choices(count);
-  world_.backward().receive(
-      {choices.data(), static_cast<int64_t>(count * sizeof(Choice)), Element::u8}, stages_ - 1);
+  world_.backward().receive(payload_of(choices), stages_ - 1);
   return choices;
 }
 
@@ -170,7 +176,7 @@ std::vector<Progress> Generator::step() {
   if (on_their_way_.empty()) return {};
   OnItsWay oldest = std::move(on_their_way_.front());
   on_their_way_.pop();
-  if (stages_ > 1 && oldest.rows > 0) oldest.choices = receive_choices(oldest.rows);
+  if (!model_.is_last() && oldest.rows > 0) oldest.choices = receive_choices(oldest.rows);
   // The slot that is free now is the next one to start.
   next_slot_ = oldest.slot;
   return scheduler_.finish(oldest.slot, oldest.choices);
@@ -187,11 +193,9 @@ void Generator::follow() {
     const std::vector<int32_t> words = receive_words();
     share(words);
     if (words.empty()) return;
-    const auto choices = run_stage(unpack(words));
+    auto choices = run_stage(unpack(words));
     if (choices && stages_ > 1 && world_.coordinate(Axis::tensor) == 0 && !choices->empty())
-      world_.backward().send(
-          {choices->data(), static_cast<int64_t>(choices->size() * sizeof(Choice)), Element::u8},
-          0);
+      world_.backward().send(payload_of(*choices), 0);
   }
 }
 

@@ -25,6 +25,8 @@ struct GeneratorOptions {
   int64_t page_tokens = 16;
   int64_t kv_tokens = 0;  // room of a replica's cache; 0 = for a whole batch of the longest
   int64_t prompt_tokens = 8192;
+  // The rank is alone among phantoms: it leads itself, and what others would choose is made up.
+  bool alone = false;
 };
 
 // In every replica the rank with tp place 0 of the first stage leads: it adds requests and runs

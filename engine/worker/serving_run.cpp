@@ -27,7 +27,8 @@ GeneratorOptions generator_options(const Job& job) {
   options.model = job.model;
   options.plan = job.plan;
   options.precision = job.workload.precision;
-  options.checkpoint = job.checkpoint_load;
+  options.alone = job.phantom_rank >= 0;
+  if (!options.alone) options.checkpoint = job.checkpoint_load;
   options.seed = job.seed;
   options.longest = job.workload.seq;
   options.batch = spec.batch;
@@ -45,10 +46,12 @@ class ServingRun {
       : job_(job),
         spec_(*job.serving),
         options_(options),
+        phantom_(job.phantom_rank >= 0),
         device_(&device),
         world_(ranks, Grid(job.plan)) {
-    if (job.phantom_rank >= 0)
-      throw InputError("a phantom rank has no text to generate; leave out phantom_rank");
+    if (phantom_ && !spec_.is_trial())
+      throw InputError(
+          "a phantom rank has no text to generate; leave out phantom_rank or the requests");
     if (job.memory_limit_bytes > 0)
       device_->set_capacity(static_cast<int64_t>(job.memory_limit_bytes));
     if (!spec_.is_trial()) {
@@ -63,6 +66,7 @@ class ServingRun {
     if (generator.leads()) {
       tell("start", {{"model", job_.model.name},
                      {"plan", describe(job_.plan)},
+                     {"phantom_rank", job_.phantom_rank},
                      {"device", device_->description()}});
       lead(generator);
       generator.close();
@@ -203,7 +207,7 @@ class ServingRun {
   }
 
   void tell_steps(const RequestSource& source) {
-    if (!spec_.is_trial() || replica() != 0) return;
+    if (!spec_.is_trial() || (replica() != 0 && !phantom_)) return;
     for (; (told_steps_ + 1) * source.group() <= static_cast<int64_t>(source.times().size());
          ++told_steps_)
       tell("step", {{"step", told_steps_},
@@ -236,16 +240,18 @@ class ServingRun {
     Outcome outcome;
     outcome.measured = true;
     outcome.fits = true;
-    outcome.memory = gather_memory(world_, *device_, options_.ranks_in_process, false);
     outcome.matmul_flops_per_rank = device_->meter().matmul_flops();
     outcome.traffic = world_.meter().traffic();
+    outcome.memory = gather_memory(world_, *device_, options_.ranks_in_process, phantom_);
     ServingOutcome& serving = outcome.serving.emplace();
-    if (world_.coordinate(Axis::tensor) == 0 && world_.coordinate(Axis::pipeline) == 0) {
+    const bool leads =
+        world_.coordinate(Axis::tensor) == 0 && world_.coordinate(Axis::pipeline) == 0;
+    if (leads || phantom_) {
       add_times(outcome, serving);
       add_scores(serving);
     }
     if (stopping_) throw Interrupted();
-    if (world_.rank() != 0) return {};
+    if (world_.rank() != 0 && !phantom_) return {};
     return outcome;
   }
 
@@ -314,6 +320,7 @@ class ServingRun {
   const Job& job_;
   const ServingSpec& spec_;
   const RankOptions& options_;
+  bool phantom_;
   Device* device_;
   World world_;
   std::unique_ptr<Tokenizer> tokenizer_;

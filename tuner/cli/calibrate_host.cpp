@@ -23,7 +23,9 @@
 #include "tuner/model/presets.h"
 #include "tuner/profile/profiler.h"
 #include "tuner/profile/statistics.h"
+#include "tuner/search/serve_measure.h"
 #include "tuner/validate/host_fit.h"
+#include "tuner/validate/host_serve_fit.h"
 
 namespace tuner {
 
@@ -43,35 +45,74 @@ engine::Job job_of(const HostRow& row) {
   return job;
 }
 
-// The fastest step of every row: what other programs take of the machine only adds to it. Rows are
-// measured in turns, so that a busy moment meets none of them alone. Throws Error when a trial
-// fails or a signal asks to stop. Returns what a process holds beside the memory of its ranks.
+// Trials in turns, so that a busy moment meets none of them alone.
+class Turns {
+ public:
+  explicit Turns(Profiler& profiler) : profiler_(profiler) { limits_.stop = &signals_.seen(); }
+
+  // `take(i, measurement)` after every trial of `jobs[i]`, which is called by `names[i]`. Throws
+  // Error when a trial fails or a signal asks to stop.
+  template <class Take>
+  void run(const std::vector<engine::Job>& jobs, const std::vector<std::string>& names, Take take) {
+    for (int64_t turn = 1; turn <= kTurns; ++turn)
+      for (size_t i = 0; i < jobs.size(); ++i) {
+        line_.tell(fmt::format("turn {} of {}, measuring {} of {}: {}", turn, kTurns, i + 1,
+                               jobs.size(), names[i]));
+        const Measurement found = profiler_.measure(jobs[i], turn * kSamplesATurn, limits_);
+        if (signals_.seen() != 0)
+          throw engine::Error(
+              signals_.seen() == SIGINT ? ExitCode::interrupted : ExitCode::terminated,
+              "interrupted; what was measured is stored: the same command goes on from there");
+        if (found.outcome.status != engine::OutcomeStatus::ok)
+          throw engine::Error(ExitCode::environment,
+                              fmt::format("the trial of {} ended as {}: {}", names[i],
+                                          name_of(found.outcome.status), found.outcome.reason));
+        take(i, found);
+      }
+  }
+
+ private:
+  Profiler& profiler_;
+  const StopSignals signals_;
+  ProgressLine line_;
+  TrialLimits limits_;
+};
+
+// The fastest step of every row: what other programs take of the machine only adds to it. Returns
+// what a process holds beside the memory of its ranks.
 double measure_rows(std::vector<HostRow>& rows, Profiler& profiler) {
-  const StopSignals signals;
-  ProgressLine line;
-  TrialLimits limits;
-  limits.stop = &signals.seen();
+  std::vector<engine::Job> jobs;
+  std::vector<std::string> names;
+  for (const HostRow& row : rows) {
+    jobs.push_back(job_of(row));
+    names.push_back(engine::describe(row.plan));
+  }
   std::vector<double> runtimes;
-  for (int64_t turn = 1; turn <= kTurns; ++turn)
-    for (size_t i = 0; i < rows.size(); ++i) {
-      line.tell(fmt::format("turn {} of {}, measuring {} of {}: {}", turn, kTurns, i + 1,
-                            rows.size(), engine::describe(rows[i].plan)));
-      const Measurement found = profiler.measure(job_of(rows[i]), turn * kSamplesATurn, limits);
-      if (signals.seen() != 0)
-        throw engine::Error(
-            signals.seen() == SIGINT ? ExitCode::interrupted : ExitCode::terminated,
-            "interrupted; what was measured is stored: the same command goes on from there");
-      if (found.outcome.status != engine::OutcomeStatus::ok)
-        throw engine::Error(
-            ExitCode::environment,
-            fmt::format("the trial of {} ended as {}: {}", engine::describe(rows[i].plan),
-                        name_of(found.outcome.status), found.outcome.reason));
-      rows[i].measured = *std::min_element(found.samples.begin(), found.samples.end());
-      const engine::MemoryOutcome& memory = found.outcome.memory;
-      if (memory.resident_bytes > 0)
-        runtimes.push_back(rows[i].plan.world() * (memory.resident_bytes - memory.peak_bytes));
-    }
+  Turns(profiler).run(jobs, names, [&](size_t i, const Measurement& found) {
+    rows[i].measured = *std::min_element(found.samples.begin(), found.samples.end());
+    const engine::MemoryOutcome& memory = found.outcome.memory;
+    if (memory.resident_bytes > 0)
+      runtimes.push_back(rows[i].plan.world() * (memory.resident_bytes - memory.peak_bytes));
+  });
   return runtimes.empty() ? -1 : std::max(0.0, median_of(std::move(runtimes)));
+}
+
+// The fastest turn of every static batch.
+void measure_serving_rows(std::vector<HostServeRow>& rows, const ClusterSpec& cluster,
+                          Profiler& profiler) {
+  std::vector<engine::Job> jobs;
+  std::vector<std::string> names;
+  for (const HostServeRow& row : rows) {
+    jobs.push_back(serving_job_of(host_serve_scenario(cluster, row), row.plan));
+    names.push_back("serving, " + describe(row.plan));
+  }
+  const auto least = [](double& known, double seconds) {
+    known = known > 0 ? std::min(known, seconds) : seconds;
+  };
+  Turns(profiler).run(jobs, names, [&](size_t i, const Measurement& found) {
+    least(rows[i].ttft_seconds, found.outcome.serving->ttft_seconds.p50);
+    least(rows[i].tpot_seconds, found.outcome.serving->tpot_seconds.p50);
+  });
 }
 
 Json measured(double value) {
@@ -109,6 +150,7 @@ Json profile_json(const HostFit& fit, const ProfileFacts& facts, const std::stri
           {"multiprocessors", measured(facts.multiprocessors)},
           {"peak_flops", std::move(peaks)},
           {"rates", device.rates},
+          {"serve_rates", device.serve_rates},
           {"interconnect",
            {{"link", links.link},
             {"network", links.network},
@@ -152,6 +194,43 @@ std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
                      100 * mean_error(rows, fit));
 }
 
+struct ServingErrors {
+  double ttft = 0, tpot = 0;  // of rows left out, mean
+};
+
+ServingErrors errors_of(const std::vector<HostServeRow>& rows, const HostServeFit& fit) {
+  ServingErrors errors;
+  const auto count = static_cast<double>(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    errors.ttft += std::abs(fit.left_out[i].ttft_seconds / rows[i].ttft_seconds - 1) / count;
+    errors.tpot += std::abs(fit.left_out[i].tpot_seconds / rows[i].tpot_seconds - 1) / count;
+  }
+  return errors;
+}
+
+std::string account(const std::vector<HostServeRow>& rows, const HostServeFit& fit) {
+  std::vector<std::vector<std::string>> lines;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const HostServeRow& row = rows[i];
+    const auto error = [](double predicted, double measured) {
+      return fmt::format("{:+.1f} %", 100 * (predicted / measured - 1));
+    };
+    lines.push_back({engine::format_seconds(row.ttft_seconds),
+                     error(fit.predicted[i].ttft_seconds, row.ttft_seconds),
+                     error(fit.left_out[i].ttft_seconds, row.ttft_seconds),
+                     engine::format_seconds(row.tpot_seconds),
+                     error(fit.predicted[i].tpot_seconds, row.tpot_seconds),
+                     error(fit.left_out[i].tpot_seconds, row.tpot_seconds),
+                     fmt::format("{} × {}, {} in: {}", row.model.layers, row.model.hidden,
+                                 row.input, describe(row.plan))});
+  }
+  const ServingErrors errors = errors_of(rows, fit);
+  return format_table({"TTFT", "FIT", "LEFT OUT", "TPOT", "FIT", "LEFT OUT", "SERVING"}, lines,
+                      output_width()) +
+         fmt::format("mean error of batches left out of the fit: TTFT {:.1f} %, TPOT {:.1f} %\n",
+                     100 * errors.ttft, 100 * errors.tpot);
+}
+
 // Measures the rows, fits the rates on top of `start` and writes the profile.
 HostCalibration calibrate(const std::string& database, const std::string& path, const Host& host,
                           const Launcher& launcher, ClusterSpec start, std::vector<HostRow> rows,
@@ -161,9 +240,17 @@ HostCalibration calibrate(const std::string& database, const std::string& path, 
   const double runtime_bytes = measure_rows(rows, profiler);
   // What a process holds beside its meter is a CPU's runtime; of a GPU's memory it tells nothing.
   if (runtime_bytes >= 0 && start.device.is_cpu()) start.device.runtime_bytes = runtime_bytes;
-  const HostFit fit = fit_host(start, find_stack("autotune"), rows);
+  HostFit fit = fit_host(start, find_stack("autotune"), rows);
+  std::string text = account(rows, fit);
+  if (start.device.is_cpu()) {
+    std::vector<HostServeRow> batches = host_serve_rows(rows.front().model);
+    measure_serving_rows(batches, fit.cluster, profiler);
+    const HostServeFit serving = fit_host_serving(fit.cluster, batches);
+    fit.cluster.device.serve_rates = serving.rates;
+    text += "\n" + account(batches, serving);
+  }
   write_profile(path, profile_json(fit, facts, profiler.environment()));
-  return {account(rows, fit), mean_error(rows, fit), path};
+  return {std::move(text), mean_error(rows, fit), path};
 }
 
 std::string profile_path(const std::string& name) {

@@ -103,15 +103,11 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   ServeRecommendation r;
   {
     ProgressLine line;
-    const auto tell = [&](const MeasureProgress& p) {
-      line.tell(fmt::format("measuring {} of at most {}: {}; {} of {} spent", p.done + 1, p.total,
-                            p.now, engine::format_seconds(p.spent_seconds),
-                            engine::format_seconds(p.budget_seconds)));
-    };
-    const MeasureOptions options = {.most_plans = request.most_plans,
-                                    .budget_seconds = request.budget_seconds,
-                                    .stop = &signals.seen(),
-                                    .progress = tell};
+    const MeasureOptions options = {
+        .most_plans = request.most_plans,
+        .budget_seconds = request.budget_seconds,
+        .stop = &signals.seen(),
+        .progress = [&](const MeasureProgress& p) { line.tell(progress_text(p)); }};
     r = recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price,
                           [&](std::vector<ServeCandidate>& candidates) {
                             return measure_serving(asked.scenario, asked.budgets, profiler, options,

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "engine/base/errors.h"
+#include "engine/base/units.h"
 
 namespace tuner {
 namespace {
@@ -145,6 +146,17 @@ MeasureRequest measure_request_of(const Arguments& arguments) {
   request.calibrate = arguments.toggle("--calibrate").value_or(true);
   refuse_idle_options(arguments, request);
   return request;
+}
+
+std::string progress_text(const MeasureProgress& p) {
+  std::string text = fmt::format("measuring {} of at most {}: {}", p.done + 1, p.total, p.now);
+  if (p.best_seconds > 0)
+    text += fmt::format("; best so far {}", engine::format_seconds(p.best_seconds));
+  if (p.failures > 0) text += fmt::format("; {} failed", p.failures);
+  const std::string budget = engine::format_seconds(p.budget_seconds);
+  return text + (p.spent_seconds > 0 ? fmt::format("; {} of {} spent",
+                                                   engine::format_seconds(p.spent_seconds), budget)
+                                     : fmt::format("; {} to spend", budget));
 }
 
 }  // namespace tuner

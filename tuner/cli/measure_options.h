@@ -6,6 +6,7 @@
 
 #include "tuner/cli/command.h"
 #include "tuner/profile/launcher.h"
+#include "tuner/search/race.h"
 
 namespace tuner {
 
@@ -27,5 +28,8 @@ struct MeasureRequest {
 
 // Throws InputError where the options contradict each other.
 MeasureRequest measure_request_of(const Arguments& arguments);
+
+// One line for people.
+std::string progress_text(const MeasureProgress& progress);
 
 }  // namespace tuner

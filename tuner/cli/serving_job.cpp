@@ -13,6 +13,7 @@
 
 #include "engine/base/errors.h"
 #include "engine/base/json_reader.h"
+#include "engine/plan/checkpoint_folder.h"
 #include "tuner/cli/host_cluster.h"
 #include "tuner/model/presets.h"
 
@@ -27,25 +28,6 @@ namespace {
 constexpr int64_t kDefaultBatch = 16;
 constexpr int64_t kDefaultLongest = 2048;
 
-// The folder itself, or of its step-N folders the last.
-std::string latest_checkpoint(const std::string& folder) {
-  constexpr std::string_view kPrefix = "step-";
-  std::string path = folder;
-  long long latest = -1;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with(kPrefix)) continue;
-    const long long step = std::atoll(name.c_str() + kPrefix.size());
-    if (step > latest) path = entry.path();
-    latest = std::max(latest, step);
-  }
-  if (error)
-    throw engine::InputError(
-        fmt::format("{}: no such folder; give the folder of a checkpoint", folder));
-  return path;
-}
-
 engine::ModelSpec model_of(const std::string& checkpoint) {
   const std::string state = checkpoint + "/training_state.json";
   const std::string config = checkpoint + "/config.json";
@@ -55,8 +37,8 @@ engine::ModelSpec model_of(const std::string& checkpoint) {
   }
   if (!fs::exists(config))
     throw engine::InputError(
-        fmt::format("{}: holds no config.json and no step-N folders with one; give the folder of a "
-                    "checkpoint with Hugging Face's names",
+        fmt::format("{}: holds no config.json; give the folder of a checkpoint with Hugging Face's "
+                    "names",
                     checkpoint));
   return find_model(config);
 }
@@ -105,7 +87,7 @@ engine::Job checkpoint_job(const Arguments& arguments, TrialDevice device) {
     return static_cast<int>(arguments.integer(name).value_or(1));
   };
   engine::Job job;
-  job.checkpoint_load = latest_checkpoint(arguments.text("--checkpoint").value());
+  job.checkpoint_load = engine::find_checkpoint(arguments.text("--checkpoint").value());
   job.model = model_of(job.checkpoint_load);
   job.plan.tp = degree("--tp");
   job.plan.pp = degree("--pp");

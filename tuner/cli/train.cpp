@@ -179,15 +179,6 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
   return static_cast<int>(ending.code);
 }
 
-std::string progress_text(const MeasureProgress& p) {
-  std::string text = fmt::format("measuring {} of {}: {}", p.done + 1, p.total, p.now);
-  if (p.best_seconds > 0)
-    text += fmt::format("; best so far {}", engine::format_seconds(p.best_seconds));
-  if (p.failures > 0) text += fmt::format("; {} failed", p.failures);
-  return text + fmt::format("; {} of {} spent", engine::format_seconds(p.spent_seconds),
-                            engine::format_seconds(p.budget_seconds));
-}
-
 int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
                 const Restrictions& restrictions, const MeasureRequest& request,
                 const Launcher& launcher, const Host& host, const std::optional<Imported>& file) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tuner/model/rates.h"
+#include "tuner/model/serve_rates.h"
 
 namespace tuner {
 namespace {
@@ -96,6 +97,17 @@ Json bus_to_json(const BusBandwidth& bus) {
 
 }  // namespace
 
+std::map<std::string, double> read_rates(ObjectReader rates, const std::vector<std::string>& known,
+                                         const char* of) {
+  std::map<std::string, double> values;
+  for (const std::string& name : rates.keys()) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      rates.problem(name, fmt::format("is no constant {}", of));
+    values[name] = rates.number(name, {});
+  }
+  return values;
+}
+
 DeviceSpec read_device(ObjectReader& file) {
   DeviceSpec device;
   device.name = file.text("name");
@@ -107,13 +119,10 @@ DeviceSpec read_device(ObjectReader& file) {
   device.multiprocessors = sourced_integer(file, "multiprocessors", kMultiprocessors);
   read_peaks(file, device);
   if (file.has("runtime_bytes")) device.runtime_bytes = sourced_number(file, "runtime_bytes", {});
-  ObjectReader rates = file.object("rates");
-  const std::vector<std::string>& known = RatesTable::constant_names();
-  for (const std::string& name : rates.keys()) {
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      rates.problem(name, "is no constant of the cost model");
-    device.rates[name] = rates.number(name, {});
-  }
+  device.rates =
+      read_rates(file.object("rates"), RatesTable::constant_names(), "of the cost model");
+  device.serve_rates = read_rates(file.object("serve_rates"), ServeRatesTable::constant_names(),
+                                  "of the serving model");
   device.fingerprint = file.text("fingerprint", "");
   return device;
 }
@@ -150,6 +159,7 @@ Json device_to_json(const DeviceSpec& device) {
                {"peak_flops", peaks}};
   if (device.runtime_bytes >= 0) json["runtime_bytes"] = device.runtime_bytes;
   if (!device.rates.empty()) json["rates"] = device.rates;
+  if (!device.serve_rates.empty()) json["serve_rates"] = device.serve_rates;
   if (!device.fingerprint.empty()) json["fingerprint"] = device.fingerprint;
   return json;
 }

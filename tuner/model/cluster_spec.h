@@ -23,7 +23,8 @@ struct DeviceSpec {
   std::array<double, engine::kPrecisionNames.size()> peak_flops{};
   double runtime_bytes = -1;            // of a rank outside the model's memory; < 0 = the stack's
   std::map<std::string, double> rates;  // measured on this device: before those of the rates file
-  std::string fingerprint;              // hash of the environment in which it was calibrated
+  std::map<std::string, double> serve_rates;  // the same of those of the serving model
+  std::string fingerprint;                    // hash of the environment in which it was calibrated
 
   bool is_cpu() const { return architecture == "cpu"; }
   double peak(engine::Precision precision) const {

@@ -171,9 +171,15 @@ ServeRates ServeRatesTable::resolve(const std::vector<size_t>& applicable) const
 
 void use_rates(ServeScenario& scenario, const ServeRatesTable& table) {
   scenario.curves = table.curves();
-  for (size_t i = 0; i < scenario.rates.size(); ++i)
-    scenario.rates[i] = table.resolve(
+  for (size_t i = 0; i < scenario.rates.size(); ++i) {
+    ServeRates& rates = scenario.rates[i];
+    rates = table.resolve(
         table.applicable(scenario.cluster, scenario.stack, static_cast<ServeFormat>(i)));
+    const auto& own = scenario.cluster.device.serve_rates;
+    for (const Field& field : kFields)
+      if (const auto found = own.find(std::string(field.name)); found != own.end())
+        rates.*field.value = found->second;
+  }
 }
 
 std::vector<std::string> not_served(const engine::ModelSpec& model) {

@@ -41,7 +41,8 @@ struct ServeScenario {
   }
 };
 
-// Resolves the rates of every format of weights.
+// Resolves the rates of every format of weights; those that were measured on the device itself come
+// before the table's.
 void use_rates(ServeScenario& scenario, const ServeRatesTable& table);
 
 // Why this model cannot be predicted when it serves; empty = it can.

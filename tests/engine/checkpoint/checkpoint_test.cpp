@@ -11,6 +11,7 @@
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/model_tensors.h"
+#include "engine/plan/checkpoint_folder.h"
 #include "tests/engine/checkpoint/test_models.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"

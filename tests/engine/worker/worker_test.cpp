@@ -1,20 +1,10 @@
 // Jobs through the worker: outcomes, events, exit codes; in this process, and under mpirun.
 #include "engine/worker/worker.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "engine/base/json_reader.h"
 #include "engine/data/tokenize.h"
-#include "engine/plan/job.h"
-#include "engine/plan/outcome.h"
+#include "tests/engine/worker/worker_fixture.h"
 #include "tests/support/tiny_models.h"
 
 namespace engine {
@@ -23,59 +13,17 @@ namespace {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class Worker : public testing::Test {
+class Worker : public WorkerFixture {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              fmt::format("autotune_{}_{}", getpid(),
-                          testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
+  Worker() {
     job_.model = tiny::gpt();
     job_.plan.gbs = 8;
     job_.plan.tp = job_.plan.pp = 2;
     job_.plan.sp = true;
     job_.workload.seq = 16;
     job_.workload.gbs = 8;
-    job_.workload.precision = Precision::f32;
     job_.steps = 4;
-    job_.warmup_steps = 1;
-    job_.outcome_path = (folder_ / "outcome.json").string();
-    job_.events_path = (folder_ / "events.jsonl").string();
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string job_path() const { return (folder_ / "job.json").string(); }
-  void write_job() const { std::ofstream(job_path()) << job_to_json(job_).dump(); }
-
-  ExitCode run(int threads = 0) {
-    write_job();
-    std::ostringstream errors;
-    const ExitCode code = run_worker({job_path(), threads, stop_, {}}, errors);
-    errors_ = errors.str();
-    return code;
-  }
-  Outcome outcome() const {
-    return outcome_from_json(parse_json(read_text_file(job_.outcome_path), "outcome"), "outcome");
-  }
-  std::vector<Json> events() const {
-    std::vector<Json> all;
-    std::ifstream file(job_.events_path);
-    for (std::string line; std::getline(file, line);) all.push_back(Json::parse(line));
-    return all;
-  }
-  // The program itself; returns its exit code.
-  int start(const std::string& before) const {
-    write_job();
-    const std::string command =
-        fmt::format("{} {}/autotune-worker {} 2>{}", before, AUTOTUNE_BINARY_DIR, job_path(),
-                    (folder_ / "stderr").string());
-    return WEXITSTATUS(std::system(command.c_str()));
-  }
-
-  fs::path folder_;
-  Job job_;
-  std::string errors_;
-  const std::atomic<bool>* stop_ = nullptr;
 };
 
 TEST_F(Worker, TrainsAndTellsWhatItCost) {
@@ -273,11 +221,7 @@ TEST_F(Worker, RunsAPhantomOfAPlanThatFillsAMachineRoom) {
 class UnderMpi : public Worker {
  protected:
   void SetUp() override {
-    Worker::SetUp();
-    if (std::system("command -v mpirun > /dev/null") != 0) GTEST_SKIP() << "no mpirun here";
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+    if (!has_mpirun()) GTEST_SKIP() << "no mpirun here";
   }
 };
 

@@ -1,0 +1,148 @@
+// What measuring makes of predicted serving plans: the truly best one within the budgets is found,
+// whatever its degrees, and what fails or is cut off is not recommended.
+#include "tuner/search/serve_measure.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/tuner/profile/fake_worker.h"
+#include "tuner/model/presets.h"
+
+namespace tuner {
+namespace {
+
+class ServeMeasuring : public testing::Test {
+ protected:
+  ServeMeasuring() {
+    setenv("XDG_STATE_HOME", (folder_ / "state").c_str(), 1);
+    scenario_.model = find_model("gpt3-tiny");
+    scenario_.cluster = find_cluster("cpu", 2);
+    scenario_.stack = find_serve_stack("autotune");
+    scenario_.workload.input = 16;
+    scenario_.workload.output = 32;
+    use_rates(scenario_, ServeRatesTable::load());
+    only_.batch = {1, 2, 4, 8, 16};
+  }
+  ~ServeMeasuring() override { unsetenv("XDG_STATE_HOME"); }
+
+  // A worker whose static batch takes `seconds`, an expression of awk in which tp, pp, dp and batch
+  // may stand.
+  Launcher world_where_a_batch_takes(const std::string& seconds, const std::string& before = "") {
+    return fake_worker(folder_,
+                       R"(read_job() { sed -n 's/.*"'$1'": \([0-9]*\).*/\1/p' "$job" | head -1; }
+job=$1
+tp=$(read_job tp); pp=$(read_job pp); dp=$(read_job dp); batch=$(read_job batch)
+steps=$(read_job steps)
+)" + before + "\nt=$(awk -v tp=$tp -v pp=$pp -v dp=$dp -v batch=$batch 'BEGIN { print " +
+                           seconds +
+                           R"( }')
+samples=$t
+while [ $steps -gt 2 ]; do samples="$samples, $t"; steps=$((steps - 1)); done
+spread="{\"mean\": $t, \"p50\": $t, \"p90\": $t, \"p99\": $t}"
+cat > "$folder/outcome.json" <<END
+{"status": "ok", "measured": true, "step_seconds": $t, "interval_seconds": [$t, $t], "fits": true,
+ "tokens_per_second_per_gpu": 100, "samples_seconds": [$samples],
+ "serving": {"requests": 4, "latency_seconds": $spread, "ttft_seconds": $spread,
+  "tpot_seconds": $spread, "tokens_per_second": 1}}
+END
+)");
+  }
+
+  ServeRecommendation measured(const Launcher& launcher, const ServeBudgets& budgets,
+                               const MeasureOptions& options = {}) {
+    Store store(folder_ / database_);
+    Profiler profiler(store, 0, launcher, Host{});
+    tried_.clear();
+    return recommend_serving(scenario_, only_, budgets, 0, [&](auto& candidates) {
+      account_ = measure_serving(scenario_, budgets, profiler, options, candidates);
+      for (const ServeCandidate& one : candidates)
+        if (one.is_timed()) tried_.insert({one.plan.tp, one.plan.pp, one.plan.replicas});
+      return account_;
+    });
+  }
+
+  TemporaryFolder folder_;
+  std::string database_ = "runs.db";
+  ServeScenario scenario_;
+  ServeRestrictions only_;
+  ServeMeasureAccount account_;
+  std::set<std::tuple<int, int, int>> tried_;
+};
+
+TEST_F(ServeMeasuring, FindsTheDegreesThatAreBestInTruth) {
+  ServeBudgets budgets;
+  budgets.latency_seconds = 30;
+  for (const char* best : {"tp", "pp", "dp"}) {
+    database_ = std::string(best) + ".db";
+    const ServeRecommendation r = measured(
+        world_where_a_batch_takes(std::string("0.1 * batch^0.9 * (") + best + " == 2 ? 1 : 4)"),
+        budgets);
+    ASSERT_TRUE(r.best->is_timed());
+    const ServePlan& plan = r.best->plan;
+    EXPECT_EQ(best == std::string("tp") ? plan.tp
+              : best[0] == 'p'          ? plan.pp
+                                        : plan.replicas,
+              2)
+        << best << ": " << describe(plan);
+    EXPECT_EQ(plan.batch, 16);
+    EXPECT_EQ(tried_.size(), 3u);
+    EXPECT_LE(account_.plans, 8);
+  }
+}
+
+TEST_F(ServeMeasuring, TheLargestBatchWithinTheBudgetWins) {
+  ServeBudgets budgets;
+  budgets.latency_seconds = 1;
+  // Predicted to take milliseconds, all of them.
+  const ServeRecommendation r =
+      measured(world_where_a_batch_takes("0.05 + 0.15 * batch + (tp == 1)"), budgets);
+  EXPECT_EQ(r.best->plan.tp, 2) << describe(r.best->plan);
+  EXPECT_EQ(r.best->plan.batch, 4);
+  EXPECT_TRUE(r.best->meets());
+  EXPECT_NEAR(r.best->tokens_per_second(), 4 * 32 / 0.65, 1);
+}
+
+TEST_F(ServeMeasuring, TheLowestLatencyAboveTheFloorWins) {
+  ServeBudgets budgets;
+  budgets.tokens_per_second = 100;
+  const ServeRecommendation r =
+      measured(world_where_a_batch_takes("(0.2 + 0.1 * batch) * (pp == 2 ? 1 : 3)"), budgets);
+  EXPECT_EQ(r.best->plan.pp, 2) << describe(r.best->plan);
+  EXPECT_EQ(r.best->plan.batch, 1) << "32 tokens in 0.3 s";
+}
+
+TEST_F(ServeMeasuring, APlanThatFailsIsNotRecommended) {
+  ServeBudgets budgets;
+  budgets.latency_seconds = 30;
+  const ServeRecommendation r = measured(
+      world_where_a_batch_takes("0.1 * batch", "[ $dp = 2 ] && { echo broken >&2; exit 1; }"),
+      budgets);
+  EXPECT_TRUE(r.best->is_timed());
+  EXPECT_EQ(r.best->plan.replicas, 1);
+}
+
+TEST_F(ServeMeasuring, RecallsAndDecidesAlike) {
+  ServeBudgets budgets;
+  budgets.latency_seconds = 30;
+  const Launcher launcher = world_where_a_batch_takes("0.1 * batch^0.5 / tp");
+  const ServeRecommendation first = measured(launcher, budgets);
+  EXPECT_GT(account_.new_trials, 0);
+  const ServeRecommendation again = measured(launcher, budgets);
+  EXPECT_EQ(account_.new_trials, 0);
+  EXPECT_EQ(first.best->plan, again.best->plan);
+}
+
+TEST_F(ServeMeasuring, WhatTheBudgetCutsOffIsNoFigure) {
+  ServeBudgets budgets;
+  budgets.latency_seconds = 30;
+  const ServeRecommendation r = measured(fake_worker(folder_, "exec sleep 60"), budgets,
+                                         {.most_plans = 8, .budget_seconds = 0.5});
+  EXPECT_TRUE(account_.budget_ended);
+  EXPECT_LT(account_.spent_seconds, 20);
+  ASSERT_TRUE(r.best);
+  EXPECT_FALSE(r.best->measured);
+}
+
+}  // namespace
+}  // namespace tuner
