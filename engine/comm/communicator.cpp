@@ -31,78 +31,42 @@ void Communicator::follow(Device& device) const {
   if (!memory_->in_device_order()) device.synchronize();
 }
 
-void Communicator::check_free() const {
-  expect(!started_ || calls_verbs_, "nothing but what was started before it is finished");
-}
-
-void Communicator::start(Device& device, std::function<void()> verbs) {
-  if (size_ == 1) return verbs();
-  started_ = calls_verbs_ = true;
-  do_start(device, std::move(verbs));
-  calls_verbs_ = false;
-}
-
-void Communicator::finish() {
-  if (!started_) return;
-  calls_verbs_ = true;
-  do_finish();
-  started_ = calls_verbs_ = false;
-}
-
-void Communicator::do_start(Device& device, std::function<void()> verbs) {
-  followed_ = &device;
-  waiting_.push_back(std::move(verbs));
-}
-
-void Communicator::do_finish() {
-  follow(*followed_);
-  for (const auto& verbs : waiting_) verbs();
-  waiting_.clear();
-}
-
 void Communicator::all_reduce(Payload data, Reduction reduction) {
-  check_free();
   expect(data.count >= 0, "data.count >= 0");
   if (size_ > 1 && data.count > 0) do_all_reduce(data, reduction);
 }
 
 void Communicator::all_gather(ConstPayload shard, Payload whole) {
-  check_free();
   check_parts(shard, whole, size_);
   if (size_ == 1) return memory_->copy(whole.data, shard.data, shard.bytes());
   if (shard.count > 0) do_all_gather(shard, whole);
 }
 
 void Communicator::reduce_scatter(ConstPayload whole, Payload shard, Reduction reduction) {
-  check_free();
   check_parts(shard, whole, size_);
   if (size_ == 1) return memory_->copy(shard.data, whole.data, whole.bytes());
   if (shard.count > 0) do_reduce_scatter(whole, shard, reduction);
 }
 
 void Communicator::broadcast(Payload data, int root) {
-  check_free();
   expect(data.count >= 0, "data.count >= 0");
   expect(root >= 0 && root < size_, "a root among the ranks");
   if (size_ > 1 && data.count > 0) do_broadcast(data, root);
 }
 
 void Communicator::send(ConstPayload data, int to) {
-  check_free();
   expect(data.count >= 0, "data.count >= 0");
   expect(to >= 0 && to < size_ && to != rank_, "another rank to send to");
   if (data.count > 0) do_send(data, to);
 }
 
 void Communicator::receive(Payload data, int from) {
-  check_free();
   expect(data.count >= 0, "data.count >= 0");
   expect(from >= 0 && from < size_ && from != rank_, "another rank to receive from");
   if (data.count > 0) do_receive(data, from);
 }
 
 void Communicator::barrier() {
-  check_free();
   if (size_ > 1) do_barrier();
 }
 

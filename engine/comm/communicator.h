@@ -1,6 +1,5 @@
 // A Communicator moves payloads between the ranks of one axis of the process grid.
 #pragma once
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,13 +32,13 @@ class Communicator {
   // this communicator keeps the order on the device itself.
   void follow(Device& device) const;
 
-  // Starts collective verbs of this communicator, which `verbs` calls, behind what `device` was
-  // asked to do so far. Where payloads travel without the rank's help they do so while the device
-  // goes on; elsewhere in finish(), so that ranks meet once. Until finish() the communicator has no
-  // other use, and nobody touches or gives back the payloads, which lie on the device.
-  void start(Device& device, std::function<void()> verbs);
-  // What the device is asked to do from now on sees the results of all that was started.
-  void finish();
+  // Whether payloads can travel while the device computes, without taking cores or memory from it.
+  virtual bool overlaps() const { return false; }
+  // The device does not wait for collective verbs from here to end_overlap(), where there is
+  // overlap: what it is asked in between sees no results, and nobody touches or gives back the
+  // payloads, which lie on the device.
+  virtual void begin_overlap() {}
+  virtual void end_overlap() {}
 
   // Throws where it is already known that another rank has failed.
   virtual void check_ranks() const {}
@@ -77,21 +76,12 @@ class Communicator {
   virtual void do_send(ConstPayload data, int to) = 0;
   virtual void do_receive(Payload data, int from) = 0;
   virtual void do_barrier() = 0;
-  // `verbs` are called there, or left to do_finish() with all that this communicator is asked.
-  virtual void do_start(Device& device, std::function<void()> verbs);
-  virtual void do_finish();
   // `rank` is this rank's place in `members`.
   virtual std::unique_ptr<Communicator> do_split(const std::vector<int>& members, int rank) = 0;
-
-  void check_free() const;
 
   int rank_;
   int size_;
   std::shared_ptr<const RankMemory> memory_;
-  bool started_ = false;        // and not finished
-  bool calls_verbs_ = false;    // those that were started, now
-  Device* followed_ = nullptr;  // of what waits:
-  std::vector<std::function<void()>> waiting_;
 };
 
 }  // namespace engine

@@ -53,12 +53,6 @@ void MeteredCommunicator::do_receive(Payload data, int from) { inner_->receive(d
 
 void MeteredCommunicator::do_barrier() { inner_->barrier(); }
 
-void MeteredCommunicator::do_start(Device& device, std::function<void()> verbs) {
-  inner_->start(device, std::move(verbs));
-}
-
-void MeteredCommunicator::do_finish() { inner_->finish(); }
-
 std::unique_ptr<Communicator> MeteredCommunicator::do_split(const std::vector<int>& members, int) {
   return std::make_unique<MeteredCommunicator>(inner_->split(members), axis_, meter_);
 }

@@ -17,6 +17,10 @@ class MeteredCommunicator final : public Communicator {
   MeteredCommunicator(std::unique_ptr<Communicator> inner, std::string axis,
                       std::shared_ptr<TrafficMeter> meter);
 
+  bool overlaps() const override { return inner_->overlaps(); }
+  void begin_overlap() override { inner_->begin_overlap(); }
+  void end_overlap() override { inner_->end_overlap(); }
+
  private:
   void do_all_reduce(Payload data, Reduction reduction) override;
   void do_all_gather(ConstPayload shard, Payload whole) override;
@@ -25,8 +29,6 @@ class MeteredCommunicator final : public Communicator {
   void do_send(ConstPayload data, int to) override;
   void do_receive(Payload data, int from) override;
   void do_barrier() override;
-  void do_start(Device& device, std::function<void()> verbs) override;
-  void do_finish() override;
   // The groups count under the same axis.
   std::unique_ptr<Communicator> do_split(const std::vector<int>& members, int place) override;
 

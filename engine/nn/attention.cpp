@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "engine/nn/region.h"
+
 namespace engine {
 
 Attention::Attention(const LayerContext& context, ModelParameters& parameters, int64_t layer,
@@ -70,10 +72,7 @@ Tensor Attention::backward(LayerContext& context, ConstView grad, ConstView inpu
   saved = Saved();
   grad_out.reset();
   rotate(context, grad_qkv, true);
-  qkv_.parameter_gradients(context, grad_qkv, input);
-  Tensor grad_input = context.matrix(grad.rows, input.cols, MemoryUse::workspace);
-  qkv_.input_gradient(context, grad_qkv, grad_input);
-  return grad_input;
+  return first_layer_backward(context, qkv_, grad_qkv, input);
 }
 
 void Attention::fused_backward(LayerContext& context, ConstView grad_out, const MicroBatch& batch,

@@ -24,7 +24,8 @@ class Attention {
   // input T[tokens, hidden] → partial sums T[tokens, hidden] of memory `out_use`.
   Tensor forward(LayerContext& context, ConstView input, const MicroBatch& batch, Saved& saved,
                  MemoryUse use, MemoryUse out_use) const;
-  // grad T[tokens, hidden] → partial sums of the input's gradient. Empties `saved`.
+  // grad T[tokens, hidden] → partial sums of the input's gradient, as first_layer_backward() (see
+  // region.h), to which `input` may still be on its way. Empties `saved`.
   Tensor backward(LayerContext& context, ConstView grad, ConstView input, const MicroBatch& batch,
                   Saved& saved) const;
 

@@ -46,10 +46,11 @@ class Branch {
     const Tensor& grad_sum = dropout.active() ? dropped : grad;
     if (bias_ != nullptr && !bias_->is_frozen())
       context.kernels().column_sum(grad_sum, bias_->gradient);
-    Tensor partial = inner_.backward(context, gather_tokens(context, grad_sum),
-                                     gather_tokens(context, saved.norm.output), batch, saved.inner);
-    dropped.reset();
-    Tensor grad_input = sum_partials(context, std::move(partial), MemoryUse::workspace);
+    Tensor whole_grad = gather_tokens(context, grad_sum);
+    Tensor inner_input = start_gather(context, saved.norm.output);
+    Tensor partial = inner_.backward(context, whole_grad, inner_input, batch, saved.inner);
+    for (Tensor* read : {&whole_grad, &inner_input, &dropped}) read->reset();
+    Tensor grad_input = finish_sum(context, std::move(partial), MemoryUse::workspace);
     norm_.backward(context, grad_input, saved.input, saved.norm, grad);
     return grad_input;
   }

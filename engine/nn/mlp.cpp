@@ -1,6 +1,8 @@
 // Two products with an activation between them, or three with a gate.
 #include "engine/nn/mlp.h"
 
+#include "engine/nn/region.h"
+
 namespace engine {
 namespace {
 
@@ -67,9 +69,7 @@ Tensor Mlp::backward(LayerContext& context, ConstView grad, ConstView input, con
   else
     context.kernels().bias_activation_backward(grad_second, first, {}, first, activation_);
   grad_second.reset();
-  first_.parameter_gradients(context, first, input);
-  Tensor grad_input = context.matrix(grad.rows, input.cols, MemoryUse::workspace);
-  first_.input_gradient(context, first, grad_input);
+  Tensor grad_input = first_layer_backward(context, first_, first, input);
   saved = Saved();
   return grad_input;
 }

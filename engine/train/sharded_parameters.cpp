@@ -135,9 +135,11 @@ void ShardedParameters::begin_backward(int64_t unit) {
 void ShardedParameters::end_backward(int64_t unit) {
   if (keeps_gradients()) {
     const bool is_complete = last_micro_batch_ && (tied_ == nullptr || tied_->unit != unit);
-    if (!is_complete) return;
+    if (!is_complete || !replicas_.overlaps()) return;
     sum_partial_gradients(unit);
-    return start_reduction(unit);
+    replicas_.follow(context_.device());
+    replicas_.begin_overlap();
+    return reduce(unit);
   }
   UnitMemory& memory = units_[static_cast<size_t>(unit)];
   sum_partial_gradients(unit);
@@ -178,12 +180,8 @@ void ShardedParameters::sum_partial_gradients(int64_t unit) {
   }
 }
 
-void ShardedParameters::start_reduction(int64_t unit) {
-  units_[static_cast<size_t>(unit)].is_reduced = true;
-  replicas_.start(context_.device(), [this, unit] { reduce(unit); });
-}
-
 void ShardedParameters::reduce(int64_t unit) {
+  units_[static_cast<size_t>(unit)].is_reduced = true;
   const int64_t first = units_[static_cast<size_t>(unit)].gradients;
   const View whole = vector_of(gradients_, first, kept_elements(unit, true));
   if (zero_ == 0) return replicas_.all_reduce(payload_of(whole));
@@ -203,8 +201,9 @@ void ShardedParameters::reduce_gradients() {
     ends->follow(context_.device());
     ends->all_reduce(payload_of(tied_->gradient));
   }
-  for (const int64_t unit : rest) start_reduction(unit);
-  replicas_.finish();
+  replicas_.follow(context_.device());
+  for (const int64_t unit : rest) reduce(unit);
+  replicas_.end_overlap();
 }
 
 void ShardedParameters::share_weights() {

@@ -40,8 +40,9 @@ class ShardedParameters final : public ParameterAccess {
 
   void clear_gradients();
   // Whether backward passes from now on are those of a chunk's last micro-batch. Where gradients
-  // are kept whole, a unit's are then complete behind its own, and are reduced while the passes of
-  // the units before it compute; but for that of the tied table, which the other end adds to.
+  // are kept whole, a unit's are then complete behind its own, and replicas whose messages overlap
+  // reduce them while the passes of the units before it compute; but for the tied table, which the
+  // other end adds to.
   void set_last_micro_batch(bool last) { last_micro_batch_ = last; }
   // Behind all passes: sums what is still to be summed over the tensor axis, over the two copies of
   // the tied table, and over the replicas.
@@ -57,7 +58,7 @@ class ShardedParameters final : public ParameterAccess {
   struct UnitMemory {
     int64_t weights = 0, gradients = 0;     // first element in weights_ and gradients_
     Tensor whole_weights, whole_gradients;  // while a layer runs
-    bool is_reduced = false;                // in this step, or about to be
+    bool is_reduced = false;                // in this step
   };
   bool keeps_weights() const { return zero_ < 3; }
   bool keeps_gradients() const { return zero_ < 2; }
@@ -66,7 +67,6 @@ class ShardedParameters final : public ParameterAccess {
   void gather_weights(int64_t unit);
   void point(int64_t unit, void* weights, void* gradients);
   void sum_partial_gradients(int64_t unit);
-  void start_reduction(int64_t unit);
   void reduce(int64_t unit);
 
   LayerContext& context_;

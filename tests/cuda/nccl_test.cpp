@@ -67,7 +67,7 @@ TEST(NcclOrder, FollowsTheDevicesWork) {
   });
 }
 
-// The device goes on beside verbs that were started: rank 0's is idle before rank 1 has come.
+// The device goes on beside overlapped verbs: rank 0's is idle before rank 1 has come.
 TEST(NcclOrder, LetsTheDeviceGoOnUntilTheEnd) {
   run_local(2, [](Communicator& others) {
     CudaDevice device(others.rank());
@@ -80,11 +80,12 @@ TEST(NcclOrder, LetsTheDeviceGoOnUntilTheEnd) {
       const Payload payload(data.data(), kCount, Element::f32);
       device.kernels().fill(data, 1);
       if (others.rank() == 1) others.barrier();
-      for (int turn = 0; turn < 3; ++turn) ranks.start(device, [&] { ranks.all_reduce(payload); });
+      ranks.begin_overlap();
+      for (int turn = 0; turn < 3; ++turn) ranks.all_reduce(payload);
       device.kernels().fill(beside, 5);
       device.synchronize();
       if (others.rank() == 0) others.barrier();
-      ranks.finish();
+      ranks.end_overlap();
       device.kernels().accumulate(data, beside);
       std::vector<float> host(kCount);
       device.copy_to_host(host.data(), beside.data(), beside.bytes());
@@ -126,7 +127,7 @@ TEST_F(LostRank, EndsTheOthersInsteadOfAHang) {
   EXPECT_GE(ended, 2);
 }
 
-TEST_F(LostRank, EndsThoseThatWaitForWhatWasStarted) {
+TEST_F(LostRank, EndsThoseThatWaitForWhatOverlaps) {
   std::atomic<int> ended = 0;
   run_local(3, [&](Communicator& others) {
     CudaDevice device(others.rank());
@@ -136,8 +137,9 @@ TEST_F(LostRank, EndsThoseThatWaitForWhatWasStarted) {
         device.kernels().fill(data, 1);
         ranks.barrier();
         if (ranks.rank() == 2) cuda_stand_in::lose_rank(2);
-        ranks.start(device, [&] { ranks.all_reduce({data.data(), 100, Element::f32}); });
-        ranks.finish();
+        ranks.begin_overlap();
+        ranks.all_reduce({data.data(), 100, Element::f32});
+        ranks.end_overlap();
         device.synchronize();
       });
     } catch (const Error& error) {

@@ -1,6 +1,8 @@
 // The verbs of NCCL ranks, enqueued in the order of the device's work.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "engine/comm/cuda/gpu_memory.h"
 #include "engine/comm/nccl/nccl_ranks.h"
 
@@ -45,6 +47,13 @@ class NcclCommunicator final : public Communicator {
   ~NcclCommunicator() override {
     for (auto* channel : {&channels_.all, &channels_.up, &channels_.down})
       ranks_->close(std::move(*channel));
+  }
+
+  bool overlaps() const override { return size() > 1; }
+  void begin_overlap() override { device_goes_on_ = true; }
+  void end_overlap() override {
+    if (std::exchange(device_goes_on_, false) && size() > 1)
+      ranks_->device().stream().wait_for(channels_.all->done());
   }
 
  private:
@@ -113,14 +122,6 @@ class NcclCommunicator final : public Communicator {
     do_all_reduce({&token, 1, Element::u8}, Reduction::max);
   }
 
-  void do_start(Device&, std::function<void()> verbs) override {
-    device_goes_on_ = true;
-    verbs();
-    device_goes_on_ = false;
-  }
-
-  void do_finish() override { ranks_->device().stream().wait_for(channels_.all->done()); }
-
   std::unique_ptr<Communicator> do_split(const std::vector<int>& members, int place) override {
     const bool alone = members.size() == 1;
     Channels group;
@@ -143,7 +144,7 @@ class NcclCommunicator final : public Communicator {
     Staged(NcclCommunicator& comm, Payload payload, Kind kind)
         : device_(comm.ranks_->device()), payload_(payload), data_(payload.data) {
       if (!comm.memory().is_host(payload.data)) return;
-      expect(!comm.device_goes_on_, "what is started lies on the device");
+      expect(!comm.device_goes_on_, "what is overlapped lies on the device");
       copy_ = Buffer(device_, payload.bytes(), MemoryUse::workspace);
       data_ = copy_.data();
       if (kind != Kind::result) device_.copy_to_device(data_, payload.data, payload.bytes());
@@ -162,7 +163,7 @@ class NcclCommunicator final : public Communicator {
   };
 
   // The operation waits for the device's work so far, and later work for the operation, unless that
-  // is left to do_finish().
+  // is left to end_overlap().
   template <class Operation>
   void run(NcclChannel& channel, const Operation& operation) {
     CudaStream& device = ranks_->device().stream();
@@ -175,7 +176,7 @@ class NcclCommunicator final : public Communicator {
 
   std::shared_ptr<NcclRanks> ranks_;
   Channels channels_;
-  bool device_goes_on_ = false;  // while verbs are started
+  bool device_goes_on_ = false;
 };
 
 }  // namespace

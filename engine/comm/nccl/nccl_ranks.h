@@ -22,7 +22,7 @@ class NcclChannel {
 
  private:
   ncclComm_t comm_;
-  CudaStream stream_;
+  CudaStream stream_{true};  // or its blocks would wait until a large product has no more
   CudaEvent begun_, done_;
 };
 

@@ -29,7 +29,11 @@ double CudaEvent::seconds_since(const CudaEvent& start) const {
   return milliseconds / 1e3;
 }
 
-CudaStream::CudaStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+CudaStream::CudaStream(bool urgent) {
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, urgent ? greatest : least));
+}
 CudaStream::~CudaStream() { cudaStreamDestroy(stream_); }
 
 void CudaStream::synchronize(const Look& look) const {

@@ -24,10 +24,11 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// Belongs to the GPU that is current when it is made.
+// Belongs to the GPU that is current when it is made. What is on an `urgent` one begins before
+// waiting work of others.
 class CudaStream {
  public:
-  CudaStream();
+  explicit CudaStream(bool urgent = false);
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;

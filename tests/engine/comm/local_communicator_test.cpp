@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "engine/device/device.h"
 #include "tests/support/communicator_conformance.h"
 
 namespace engine {
@@ -53,13 +52,6 @@ const Waiting kWaits[] = {
     {"broadcast", [](Communicator& c) { c.broadcast(std::vector<float>(10), 0); }},
     {"receive", [](Communicator& c) { c.receive(std::vector<float>(10), 0); }},
     {"barrier", [](Communicator& c) { c.barrier(); }},
-    {"finish",
-     [](Communicator& c) {
-       const auto device = make_cpu_device(1);
-       std::vector<float> data(40000);
-       c.start(*device, [&] { c.all_reduce(data); });
-       c.finish();
-     }},
     {"split", [](Communicator& c) { c.split(std::vector{c.rank()}); }},
     {"receive_in_a_group",
      [](Communicator& c) { c.receive(std::vector<float>(10), c.rank() == 1 ? 2 : 1); }},
@@ -97,37 +89,6 @@ TEST(LocalFailure, ReachesGroupsThatTheFailedRankIsNotIn) {
                            if (c.rank() == 1) pair->barrier();
                          }),
                Boom);
-}
-
-// Starting waits for nobody: rank 0 tells the others to start theirs when its own are.
-TEST(LocalStart, LetsRanksMeetAtTheEnd) {
-  run_local(3, [](Communicator& c) {
-    const auto device = make_cpu_device(1);
-    const auto messages = c.split(std::vector{0, 1, 2});
-    std::vector<float> word(1), sum(5000, 1), whole(3 * 5000, 2), shard(5000);
-    if (c.rank() > 0) messages->receive(word, 0);
-    c.start(*device, [&] { c.all_reduce(sum); });
-    c.start(*device, [&] { c.reduce_scatter(whole, shard); });
-    if (c.rank() == 0)
-      for (const int other : {1, 2}) messages->send(word, other);
-    EXPECT_EQ(sum, std::vector<float>(5000, 1));
-    c.finish();
-    EXPECT_EQ(sum, std::vector<float>(5000, 3));
-    EXPECT_EQ(shard, std::vector<float>(5000, 6));
-  });
-}
-
-TEST(LocalStart, AllowsNoOtherVerbsBeforeTheEnd) {
-  run_local(2, [](Communicator& c) {
-    const auto device = make_cpu_device(1);
-    std::vector<float> data(3, 1);
-    c.start(*device, [&] { c.all_reduce(data); });
-    EXPECT_THROW(c.barrier(), std::logic_error);
-    c.finish();
-    c.finish();  // of nothing
-    c.barrier();
-    EXPECT_EQ(data, std::vector<float>(3, 2));
-  });
 }
 
 std::string message_of(int ranks, const std::function<void(Communicator&)>& body) {

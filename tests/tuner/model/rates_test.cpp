@@ -76,6 +76,23 @@ TEST(Rates, TheMostSpecificScopeApplies) {
 
 // A plan beyond the runs of the fit is less certain, and arithmetic it never saw is as uncertain as
 // an unknown stack.
+// Our engine overlaps on GPUs, but for what ZeRO 2 and 3 add; ranks on a CPU take turns.
+TEST(Rates, OurEngineHidesWhatItOverlaps) {
+  const RatesTable table = RatesTable::load();
+  const Stack stack = find_stack("autotune");
+  EXPECT_TRUE(stack.overlaps_gradient_reduction && stack.overlaps_tensor_backward);
+  const auto rates = [&](const char* gpu) {
+    return table.resolve(find_cluster(gpu, 1), stack, Precision::f32);
+  };
+  const Rates on_gpu = rates("h100-80gb"), on_cpu = rates("cpu");
+  EXPECT_GT(on_gpu.gradient_hidden, 0);
+  EXPECT_GT(on_gpu.tensor_backward_hidden, 0);
+  EXPECT_EQ(on_gpu.shard_hidden, 0);
+  EXPECT_EQ(on_cpu.gradient_hidden, 0);
+  EXPECT_EQ(on_cpu.tensor_backward_hidden, 0);
+  EXPECT_EQ(on_cpu.shard_hidden, 0);
+}
+
 TEST(Rates, UncertaintyGrowsWithTheDistance) {
   Seen seen;
   seen.add("ampere/bf16", {4096, 2048, 2048, 1, 1, 8});
