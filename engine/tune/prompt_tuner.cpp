@@ -90,7 +90,7 @@ std::vector<float> PromptTuner::drawn_embeddings(size_t task) {
   const Tensor picked = context.matrix(rows, hidden, MemoryUse::workspace);
   const Parameter& embedding = *model_.layers().embedding_table();
   context.kernels().embedding_forward(embedding.weight, embedding.global_row, ids, picked, false);
-  context.device().synchronize();
+  world_.tensor().follow(context.device());
   world_.tensor().all_reduce(payload_of(picked));
   const Tensor exact(context.device(), {rows, hidden}, DType::f32, MemoryUse::workspace);
   context.kernels().copy(picked, exact);
@@ -179,6 +179,7 @@ void PromptTuner::forward(int64_t micro_batch) {
     pass.batch.virtual_tokens = &pass.virtual_tokens;
   } else {
     input = context.matrix(context.local_tokens(), job_.model.hidden, layers.input_use());
+    world_.forward().follow(context.device());
     world_.forward().receive(payload_of(input), stage - 1);
   }
   const View losses = losses_;
@@ -190,7 +191,7 @@ void PromptTuner::forward(int64_t micro_batch) {
       context.kernels().accumulate(losses.columns(1, 1), losses.columns(0, 1));
     return;
   }
-  context.device().synchronize();
+  world_.forward().follow(context.device());
   world_.forward().send(payload_of(output), stage + 1);
 }
 
@@ -202,19 +203,20 @@ void PromptTuner::backward(double factor) {
   Tensor grad;
   if (!model_.is_last()) {
     grad = context.matrix(context.local_tokens(), job_.model.hidden, MemoryUse::workspace);
+    world_.backward().follow(context.device());
     world_.backward().receive(payload_of(grad), stage + 1);
   }
   const Tensor grad_input = model_.layers().backward(context, in_place, std::move(grad), factor,
                                                      pass->batch, std::move(pass->saved));
   if (model_.is_first()) return;
-  context.device().synchronize();
+  world_.backward().follow(context.device());
   world_.backward().send(payload_of(grad_input), stage - 1);
 }
 
 double PromptTuner::update(double rate) {
   LayerContext& context = model_.context();
   Device& device = context.device();
-  device.synchronize();
+  world_.data().follow(device);
   world_.data().all_reduce(payload_of(gradient_));
   std::vector<float> table(static_cast<size_t>(gradient_.elements()));
   device.copy_to_host(table.data(), gradient_.data(), gradient_.bytes());

@@ -18,9 +18,6 @@ class TuningRun {
  public:
   TuningRun(const Job& job, Device& device, Communicator& ranks, const RankOptions& options)
       : job_(job), options_(options), device_(&device), world_(ranks, Grid(job.plan)) {
-    if (!device.shares_host_memory())
-      throw Error(ExitCode::environment,
-                  "prompt tuning runs on the CPU device only; use autotune-worker");
     if (job.phantom_rank >= 0)
       throw InputError("a phantom rank has no text to tune on; leave out phantom_rank");
     if (job.memory_limit_bytes > 0)

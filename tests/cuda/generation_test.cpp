@@ -1,4 +1,5 @@
-// Generation through the CUDA device's code: the text of the CPU, token for token.
+// Generation and the tuning of prompts through the CUDA device's code: the text of the CPU, token
+// for token, and its virtual tokens.
 #include <gtest/gtest.h>
 
 #include "engine/comm/cuda/gpu_memory.h"
@@ -6,8 +7,10 @@
 #include "engine/comm/phantom_communicator.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_checkpoint.h"
+#include "engine/tune/prompt_tuner.h"
 #include "tests/support/cuda/stand_in.h"
 #include "tests/support/generation_run.h"
+#include "tests/support/ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/training_run.h"
@@ -95,6 +98,52 @@ TEST(CudaGeneration, LoadsCheckpoints) {
   const GenerationRun wanted = generate_on(run_on_cpu, options, requests);
   EXPECT_NE(wanted.tokens, untrained);
   expect_equal_runs(generate_on(run_closed, options, requests), wanted);
+}
+
+// The loss of every step, and the first task's virtual tokens behind it.
+std::vector<std::vector<double>> tune_on(const RunRanks& run_ranks, const Job& job) {
+  std::vector<std::vector<double>> told;
+  run_ranks(job.plan.world(), [&](Device& device, Communicator& ranks) {
+    World world(ranks, Grid(job.plan));
+    std::vector<TuningExample> examples(4);
+    for (int32_t i = 0; i < 4; ++i) {
+      examples[static_cast<size_t>(i)].tokens = {i, 7, 2 * i, 5};
+      examples[static_cast<size_t>(i)].answer_tokens = 1 + i % 2;
+    }
+    PromptTuner tuner(device, world, job, examples);
+    for (int64_t step = 0; step < job.steps; ++step) {
+      const double loss = tuner.step().loss;
+      if (world.rank() != 0) continue;
+      told.push_back({loss});
+      for (const float x : tuner.prompt(0).rows) told.back().push_back(x);
+    }
+  });
+  return told;
+}
+
+TEST(CudaTuning, FindsTheVirtualTokensOfTheCpu) {
+  ParallelPlan plan;
+  plan.gbs = 4;
+  plan.mbs = 2;
+  Job job = test_job(tiny::llama(), plan);
+  job.workload.attention = AttentionKind::flash;
+  job.workload.seq = 8;
+  job.tuning.emplace().virtual_tokens = 3;
+  job.tuning->tasks.push_back({"task", "", ""});
+  const auto wanted = tune_on(run_on_cpu, job);
+  ASSERT_EQ(wanted.size(), 3u);
+  EXPECT_NE(wanted[0], wanted[2]);
+  const auto expect_near = [&](const std::vector<std::vector<double>>& told) {
+    ASSERT_EQ(told.size(), wanted.size());
+    for (size_t step = 0; step < told.size(); ++step) {
+      ASSERT_EQ(told[step].size(), wanted[step].size());
+      for (size_t i = 0; i < told[step].size(); ++i)
+        EXPECT_NEAR(told[step][i], wanted[step][i], 1e-4) << step << " " << i;
+    }
+  };
+  expect_near(tune_on(run_closed, job));
+  job.plan.tp = job.plan.pp = 2;
+  expect_near(tune_on(test_ranks::run, job));
 }
 
 }  // namespace

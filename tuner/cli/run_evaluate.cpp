@@ -37,8 +37,7 @@ std::string text_of(Evaluation kind, const engine::ServingOutcome& result) {
 }
 
 int run_evaluate(const Arguments& arguments) {
-  const TrialDevice device = device_of(arguments);
-  engine::Job job = checkpoint_job(arguments, device);
+  engine::Job job = checkpoint_job(arguments);
   engine::ServingSpec& serving = *job.serving;
   serving.requests_path = arguments.text("--data").value();
   serving.evaluation = evaluation_of(arguments, serving.requests_path);
@@ -47,7 +46,7 @@ int run_evaluate(const Arguments& arguments) {
     throw engine::InputError("--stride cuts a text into windows; leave it out for examples");
   const ScratchFolder folder;
   const StopSignals signals;
-  const engine::Outcome outcome = run_job(job, device, folder.path(), signals, {});
+  const engine::Outcome outcome = run_job(job, device_of(arguments), folder.path(), signals, {});
   engine::expect(outcome.serving.has_value(), "the figures of an evaluation");
   if (arguments.flag("--json")) {
     Json answer = {{"schema", "autotune.run_evaluate/1"},
@@ -100,7 +99,6 @@ Command run_evaluate_command() {
                    .high = 1e9}},
       .run = run_evaluate};
   for (Option& option : checkpoint_options()) command.options.push_back(std::move(option));
-  command.options.push_back(device_option());
   command.options.push_back(json_option());
   return command;
 }

@@ -124,8 +124,7 @@ class TextPrinter {
 };
 
 int run_generate(const Arguments& arguments) {
-  const TrialDevice device = device_of(arguments);
-  engine::Job job = checkpoint_job(arguments, device);
+  engine::Job job = checkpoint_job(arguments);
   const std::vector<Json> requests = requests_of(arguments);
   const ScratchFolder folder;
   job.serving->requests_path = folder.path() + "/requests.jsonl";
@@ -136,7 +135,7 @@ int run_generate(const Arguments& arguments) {
   engine::Outcome outcome;
   std::exception_ptr stopped;
   try {
-    outcome = run_job(job, device, folder.path(), signals,
+    outcome = run_job(job, device_of(arguments), folder.path(), signals,
                       [&](const Json& event) { printer.add(event); });
   } catch (const engine::Error& error) {
     if (signals.seen() == 0) throw;
@@ -211,7 +210,6 @@ Command run_generate_command() {
                    .default_text = "that of the only --prompt-file"}},
       .run = run_generate};
   for (Option& option : checkpoint_options()) command.options.push_back(std::move(option));
-  command.options.push_back(device_option());
   command.options.push_back(json_option());
   return command;
 }

@@ -54,7 +54,7 @@ PromptSource source_of(const Arguments& arguments) {
 }
 
 engine::Job tuning_job(const Arguments& arguments) {
-  engine::Job job = checkpoint_job(arguments, TrialDevice::cpu);
+  engine::Job job = checkpoint_job(arguments);
   engine::TuningSpec& tuning = job.tuning.emplace();
   tuning.tokenizer = job.serving->tokenizer;
   if (!job.serving->prompt_files.empty())
@@ -100,7 +100,7 @@ int run_tune(const Arguments& arguments) {
   engine::Outcome outcome;
   {
     ProgressLine line;
-    outcome = run_job(job, TrialDevice::cpu, folder.path(), signals, [&](const Json& event) {
+    outcome = run_job(job, device_of(arguments), folder.path(), signals, [&](const Json& event) {
       if (event.value("event", "") != "step") return;
       done = event.value("step", int64_t{0}) + 1;
       if (event["loss"].is_number()) loss = event["loss"].get<double>();

@@ -67,22 +67,19 @@ std::vector<Option> checkpoint_options() {
            .help = "Of weights, activations and KV cache",
            .default_text = "f32",
            .choices = {"f32", "bf16"}},
-          count_option("--seed", "Of the draws", "1", 0)};
-}
-
-Option device_option() {
-  return {.name = "--device",
-          .kind = ValueKind::text,
-          .help = "What the ranks run on: this machine's processor or its GPUs",
-          .default_text = "cpu",
-          .choices = {"cpu", "cuda"}};
+          count_option("--seed", "Of the draws", "1", 0),
+          {.name = "--device",
+           .kind = ValueKind::text,
+           .help = "What the ranks run on: this machine's processor or its GPUs",
+           .default_text = "cpu",
+           .choices = {"cpu", "cuda"}}};
 }
 
 TrialDevice device_of(const Arguments& arguments) {
   return arguments.text("--device") == "cuda" ? TrialDevice::cuda : TrialDevice::cpu;
 }
 
-engine::Job checkpoint_job(const Arguments& arguments, TrialDevice device) {
+engine::Job checkpoint_job(const Arguments& arguments) {
   const auto degree = [&](const char* name) {
     return static_cast<int>(arguments.integer(name).value_or(1));
   };
@@ -105,7 +102,7 @@ engine::Job checkpoint_job(const Arguments& arguments, TrialDevice device) {
   job.seed = static_cast<uint64_t>(arguments.integer("--seed").value_or(1));
   job.steps = 1;
   job.warmup_steps = 0;
-  if (device == TrialDevice::cpu)  // a GPU knows its own
+  if (device_of(arguments) == TrialDevice::cpu)  // a GPU knows its own
     job.memory_limit_bytes =
         host_cluster(this_host(), job.plan.world(), "").cluster.device.memory_bytes;
   engine::ServingSpec& serving = job.serving.emplace();

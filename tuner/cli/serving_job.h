@@ -11,13 +11,12 @@
 namespace tuner {
 
 // --checkpoint --tp --pp --replicas --batch --precision --max-seq --tokenizer --prompt-file --seed
+// --device
 std::vector<Option> checkpoint_options();
-// --device, for verbs that run on either, and what it says.
-Option device_option();
 TrialDevice device_of(const Arguments& arguments);
 
 // A job that serves the checkpoint; `serving` is to be completed. Throws InputError.
-engine::Job checkpoint_job(const Arguments& arguments, TrialDevice device);
+engine::Job checkpoint_job(const Arguments& arguments);
 
 // A folder below the system's temporary one, removed at the end.
 class ScratchFolder {
