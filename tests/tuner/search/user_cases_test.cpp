@@ -149,7 +149,7 @@ const CheckRow kChecks[] = {
      {.dp = 8, .tp = 2, .mbs = 8, .recompute = kFull},
      {"AT0201"},
      {},
-     "mbs 4 instead of 8"},
+     "tp 4 instead of 2"},
     {"EleutherAI/gpt-neox#409: 13 B without recomputation",
      {.model = "gpt3-13b",
       .gpu = "a100-40gb",

@@ -1,8 +1,10 @@
 // Tables, rows, and the errors on the project's own published runs, held to a bound for each
 // source.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -93,6 +95,41 @@ TEST(PublishedRow, AnUnknownStackTakesTheNearestByItsFeatures) {
   ASSERT_EQ(read.rows.size(), 1u);
   EXPECT_EQ(read.rows[0].scenario.stack.name, "megatron-core");
   EXPECT_THAT(read.rows[0].assumed, testing::Contains("stack_key"));
+}
+
+// Four plans of one model, the one predicted fastest first, that took `measured` seconds.
+RankingSummary ranking_of(const std::vector<double>& measured) {
+  std::string lines;
+  for (const char* degrees : {"8,8,1", "8,4,2", "4,8,2", "4,4,4"})
+    lines += fmt::format(
+        "r,s,a100-80gb,megatron-2022,64,96,12288,96,2048,64,1,{},selective,0,unfused,fp16,51200,,"
+        "1\n",
+        degrees);
+  PublishedRows read = rows_of(lines);
+  std::ranges::sort(read.rows, {},
+                    [](const PublishedRow& row) { return predict_row(row).predicted; });
+  std::vector<PredictedRow> rows;
+  for (size_t i = 0; i < measured.size(); ++i) {
+    read.rows.at(i).measured = measured[i];
+    rows.push_back(predict_row(read.rows[i]));
+  }
+  const RankingSummary all = rank_groups(rows);
+  EXPECT_EQ(rank_groups_by_source(rows).contains("s"), all.groups == 1);
+  return all;
+}
+
+TEST(Ranking, RegretOfThePickAndOfThreeFinalists) {
+  const RankingSummary four = ranking_of({12, 13, 11, 10});
+  EXPECT_EQ(four.groups, 1);
+  EXPECT_NEAR(four.mean_regret, 0.2, 1e-12);
+  EXPECT_EQ(four.larger_groups, 1);
+  EXPECT_NEAR(four.mean_finalist_regret, 0.1, 1e-12);
+  EXPECT_NEAR(four.mean_spearman, -0.8, 1e-12);
+  const RankingSummary three = ranking_of({12, 13, 11});  // the best of three is among three
+  EXPECT_EQ(three.groups, 1);
+  EXPECT_NEAR(three.mean_regret, 12.0 / 11 - 1, 1e-12);
+  EXPECT_EQ(three.larger_groups, 0);
+  EXPECT_EQ(ranking_of({10, 10.5, 11, 11.4}).groups, 0);  // too close to tell
 }
 
 TEST(LeastSquares, FindsALine) {
