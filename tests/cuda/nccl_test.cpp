@@ -150,6 +150,15 @@ TEST_F(LostRank, EndsThoseThatWaitForWhatOverlaps) {
   EXPECT_GE(ended, 2);
 }
 
+std::string cause_of(int size, const std::function<void(Device&, Communicator&)>& body) {
+  try {
+    test_ranks::run(size, body);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
 // The failure of one thread ends the others at once, long before their timeout.
 TEST(NcclThreads, EndWhenOneThrows) {
   const auto start = std::chrono::steady_clock::now();
@@ -160,7 +169,18 @@ TEST(NcclThreads, EndWhenOneThrows) {
     ranks.all_reduce(data);
     device.synchronize();
   };
-  EXPECT_THROW(test_ranks::run(3, fail_on_one), std::runtime_error);
+  EXPECT_EQ(cause_of(3, fail_on_one), "boom");
+  const auto fail_beside_overlap = [](Device& device, Communicator& ranks) {
+    Tensor data(device, {1, 100}, DType::f32, MemoryUse::workspace);
+    device.kernels().fill(data, 1);
+    ranks.barrier();
+    ranks.begin_overlap();
+    if (ranks.rank() == 1) throw std::runtime_error("boom");
+    ranks.all_reduce({data.data(), 100, Element::f32});
+    ranks.end_overlap();
+    device.synchronize();
+  };
+  EXPECT_EQ(cause_of(3, fail_beside_overlap), "boom");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
 }
 
