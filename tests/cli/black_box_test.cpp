@@ -56,6 +56,8 @@ bool read_line(const std::string& line, Case& into) {
     into.script += rest + "\n";
   } else if (verb == "exit") {
     into.exit = std::stoi(rest);
+  } else if (verb == "needs") {
+    into.needs.push_back(rest);
   } else if (verb == "seed") {
     const auto [model, gpu] = first_word(rest);
     into.seeds.push_back({model, gpu});
@@ -76,8 +78,12 @@ void read_file(const fs::path& path, std::vector<Case>& cases) {
     const std::string place = path.filename().string() + ":" + std::to_string(number);
     if (line.empty() || line.front() == '#') continue;
     if (line.starts_with("== ")) {
-      cases.push_back(
-          {.place = place, .name = line.substr(3), .seeds = {}, .script = {}, .checks = {}});
+      cases.push_back({.place = place,
+                       .name = line.substr(3),
+                       .needs = {},
+                       .seeds = {},
+                       .script = {},
+                       .checks = {}});
     } else if (cases.size() == first || !read_line(line, cases.back())) {
       throw std::runtime_error(place + ": this line is not understood: " + line);
     }
@@ -117,6 +123,9 @@ class BlackBox : public testing::Test {
   ~BlackBox() override { fs::remove_all(home_); }
 
   void TestBody() override {
+    for (const std::string& program : case_.needs)
+      if (std::system(("command -v " + program + " > /dev/null").c_str()) != 0)
+        GTEST_SKIP() << "no " << program << " here";
     for (const Seed& seed : case_.seeds) {
       tuner::RunRecord run;
       run.command_line = "autotune train --model " + seed.model;

@@ -1,11 +1,13 @@
 // The cases of the black-box tests, read from tables that are cheap to add to.
 //
 //   == name of the case
+//   needs PROGRAM         skipped, visibly, where this program is missing
 //   seed MODEL GPU        a stored run to begin with; any number of them
 //   answer JSON           that of the run seeded last; without JSON it was not finished
-//   $ command             run by sh in an empty folder with an empty home; `autotune` is on the
-//   path exit N                of the last command; 0 when it is not said stdout TEXT standard
-//   output contains TEXT      (stderr likewise) stdout! TEXT          … does not contain TEXT
+//   $ command             run by sh in an empty folder and home; `autotune` is on the path
+//   exit N                of the last command; 0 when it is not said
+//   stdout TEXT           standard output contains TEXT      (stderr likewise)
+//   stdout! TEXT          … does not contain TEXT
 //   stdout~ REGEX         … has a part that matches (ECMAScript)
 //   stdout-empty          … is empty
 //   json POINTER VALUE    standard output is JSON and has this value there
@@ -35,6 +37,7 @@ struct Seed {
 struct Case {
   std::string place;  // "runs.txt:12"
   std::string name;
+  std::vector<std::string> needs;  // programs
   std::vector<Seed> seeds;
   std::string script;
   int exit = 0;

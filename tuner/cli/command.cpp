@@ -134,4 +134,15 @@ Option tokenizer_option() {
           .default_text = "bytes"};
 }
 
+Option count_option(const std::string& name, const std::string& help, const std::string& fallback,
+                    double low) {
+  return {.name = name,
+          .kind = ValueKind::integer,
+          .placeholder = "N",
+          .help = help,
+          .default_text = fallback,
+          .low = low,
+          .high = 1e9};
+}
+
 }  // namespace tuner

@@ -117,6 +117,9 @@ Option price_option();
 Option html_option();
 // How text becomes tokens.
 Option tokenizer_option();
+// A whole number from `low` on.
+Option count_option(const std::string& name, const std::string& help, const std::string& fallback,
+                    double low = 1);
 // The positional ID of stored runs.
 Option run_argument(ValueKind kind, std::string help, bool required);
 

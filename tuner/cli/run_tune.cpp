@@ -127,16 +127,6 @@ int run_tune(const Arguments& arguments) {
   return 0;
 }
 
-Option whole(const std::string& name, const std::string& help, const std::string& fallback) {
-  return {.name = name,
-          .kind = ValueKind::integer,
-          .placeholder = "N",
-          .help = help,
-          .default_text = fallback,
-          .low = 1,
-          .high = 1e9};
-}
-
 }  // namespace
 
 Command run_tune_command() {
@@ -175,8 +165,8 @@ Command run_tune_command() {
                    .help = "Of p-tuning",
                    .default_text = "lstm",
                    .choices = {"lstm", "mlp"}},
-                  whole("--virtual-tokens", "Virtual tokens of a task", "20"),
-                  whole("--steps", "Updates", "500"),
+                  count_option("--virtual-tokens", "Virtual tokens of a task", "20"),
+                  count_option("--steps", "Updates", "500"),
                   {.name = "--lr",
                    .kind = ValueKind::number,
                    .placeholder = "X",

@@ -61,17 +61,6 @@ engine::ModelSpec model_of(const std::string& checkpoint) {
   return find_model(config);
 }
 
-Option whole(const std::string& name, const std::string& help, const std::string& fallback,
-             double low = 1) {
-  return {.name = name,
-          .kind = ValueKind::integer,
-          .placeholder = "N",
-          .help = help,
-          .default_text = fallback,
-          .low = low,
-          .high = 1e9};
-}
-
 }  // namespace
 
 std::vector<Option> checkpoint_options() {
@@ -85,17 +74,18 @@ std::vector<Option> checkpoint_options() {
            .kind = ValueKind::texts,
            .placeholder = "FILES",
            .help = "Virtual tokens that `autotune run tune` found, of one task or several"},
-          whole("--tp", "Tensor-parallel ranks", "1"),
-          whole("--pp", "Pipeline stages", "1"),
-          whole("--replicas", "Copies of the model that share the work", "1"),
-          whole("--batch", "Sequences a replica runs together, at most", "16"),
-          whole("--max-seq", "Longest sequence, prompt and answer", "the model's, at most 2048", 2),
+          count_option("--tp", "Tensor-parallel ranks", "1"),
+          count_option("--pp", "Pipeline stages", "1"),
+          count_option("--replicas", "Copies of the model that share the work", "1"),
+          count_option("--batch", "Sequences a replica runs together, at most", "16"),
+          count_option("--max-seq", "Longest sequence, prompt and answer",
+                       "the model's, at most 2048", 2),
           {.name = "--precision",
            .kind = ValueKind::text,
            .help = "Of weights, activations and KV cache",
            .default_text = "f32",
            .choices = {"f32", "bf16"}},
-          whole("--seed", "Of the draws", "1", 0),
+          count_option("--seed", "Of the draws", "1", 0),
           {.name = "--device",
            .kind = ValueKind::text,
            .help = "What the ranks run on: this machine's processor or its GPUs",

@@ -113,17 +113,6 @@ Job checked(Job job) {
   return job;
 }
 
-Option whole(const std::string& name, const std::string& help, const std::string& fallback,
-             double low = 1) {
-  return {.name = name,
-          .kind = ValueKind::integer,
-          .placeholder = "N",
-          .help = help,
-          .default_text = fallback,
-          .low = low,
-          .high = 1e9};
-}
-
 Option real(const std::string& name, const std::string& help, const std::string& fallback,
             double high) {
   return {.name = name,
@@ -144,10 +133,10 @@ std::vector<Option> training_options() {
        .help = "A preset, a size such as 25m, or the path of a Hugging Face config.json",
        .default_text = "that of --from",
        .suggest = model_names},
-      whole("--vocab", "Tokens that the model knows; bytes need 257", "the model's"),
-      whole("--steps", "Updates of the weights", "1000"),
-      whole("--seq", "Tokens of a sequence", "the preset's, else at most 1024"),
-      whole("--gbs", "Sequences a step, of all replicas together", "the preset's, else 32"),
+      count_option("--vocab", "Tokens that the model knows; bytes need 257", "the model's"),
+      count_option("--steps", "Updates of the weights", "1000"),
+      count_option("--seq", "Tokens of a sequence", "the preset's, else at most 1024"),
+      count_option("--gbs", "Sequences a step, of all replicas together", "the preset's, else 32"),
       {.name = "--precision",
        .kind = ValueKind::text,
        .help = "Of weights and activations; the optimizer works in f32",
@@ -160,13 +149,13 @@ std::vector<Option> training_options() {
        .choices = {"unfused", "flash"}},
       real("--lr", "Highest learning rate", "0.0006", 1e3),
       real("--min-lr", "Rate at the end of the cosine", "a tenth of --lr", 1e3),
-      whole("--warmup-steps", "Steps in which the rate rises", "a fiftieth of the steps", 0),
+      count_option("--warmup-steps", "Steps in which the rate rises", "a fiftieth of the steps", 0),
       real("--weight-decay", "Of weights, not of biases and norms", "0.1", 1e3),
       real("--clip", "Largest norm of the gradient; 0 = any", "1", 1e9),
-      whole("--save-every", "Steps between checkpoints; 0 = one at the end", "0", 0),
-      whole("--validate-every", "Steps between validations; 0 = one at the end", "0", 0),
-      whole("--validation-batches", "Global batches of a validation", "4"),
-      whole("--seed", "Of weights, dropout and the order of the data", "1", 0)};
+      count_option("--save-every", "Steps between checkpoints; 0 = one at the end", "0", 0),
+      count_option("--validate-every", "Steps between validations; 0 = one at the end", "0", 0),
+      count_option("--validation-batches", "Global batches of a validation", "4"),
+      count_option("--seed", "Of weights, dropout and the order of the data", "1", 0)};
   for (Option& option : plan_options()) options.push_back(std::move(option));
   return options;
 }

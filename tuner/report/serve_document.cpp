@@ -35,7 +35,7 @@ std::string budget_phrase(const ServeQuestionRecord& q) {
   add("TTFT", q.ttft);
   add("TPOT", q.tpot);
   if (q.tokens_per_second)
-    parts.push_back(fmt::format("throughput ≥ {:.4g} tokens/s", *q.tokens_per_second));
+    parts.push_back(fmt::format("throughput ≥ {} tokens/s", rough_amount(*q.tokens_per_second)));
   if (parts.empty()) return "no budget";
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
   if (q.statistic != "mean") text += fmt::format(" ({})", q.statistic);
@@ -62,9 +62,9 @@ void add_quantities(const ServeRecord& record, Section& section) {
   section.blocks.emplace_back(Sentence{quantity_phrase("latency", record.latency)});
   section.blocks.emplace_back(Sentence{quantity_phrase("TTFT", record.ttft)});
   section.blocks.emplace_back(Sentence{quantity_phrase("TPOT", record.tpot)});
-  std::string rate =
-      fmt::format("~{:.4g} tokens/s, ~{:.4g} per GPU, ~{:.3g} requests/s", record.throughput.value,
-                  record.per_gpu, record.requests_per_second);
+  std::string rate = fmt::format(
+      "~{} tokens/s, ~{} per GPU, ~{} requests/s", rough_amount(record.throughput.value),
+      rough_amount(record.per_gpu), rough_amount(record.requests_per_second));
   if (record.running > 0)
     rate += fmt::format("; ~{:.3g} sequences running on a replica", record.running);
   section.blocks.emplace_back(Sentence{std::move(rate)});
@@ -87,10 +87,10 @@ bool has_budget(const ServeQuestionRecord& q) {
 
 void add_measured(const ServeMeasuredRecord& m, Section& section) {
   section.blocks.emplace_back(Sentence{
-      fmt::format("measured: latency {}, TTFT {}, TPOT {}, {:.4g} tokens/s, peak memory {}; {} "
+      fmt::format("measured: latency {}, TTFT {}, TPOT {}, {} tokens/s, peak memory {}; {} "
                   "samples",
                   format_seconds(m.latency), format_seconds(m.ttft), format_seconds(m.tpot),
-                  m.tokens_per_second, format_bytes(m.peak_bytes), m.samples),
+                  rough_amount(m.tokens_per_second), format_bytes(m.peak_bytes), m.samples),
       Tone::strong});
 }
 
@@ -182,10 +182,10 @@ Table plan_table() {
 void add_row(Table& table, std::string name, const ServeRecord& r, std::string note) {
   table.rows.push_back(
       {{std::move(name), "~" + format_seconds(r.latency.value), "~" + format_seconds(r.ttft.value),
-        "~" + format_seconds(r.tpot.value), fmt::format("~{:.4g}", r.throughput.value),
-        fmt::format("~{:.4g}", r.per_gpu), fmt::format("{}", r.plan.tp),
-        fmt::format("{}", r.plan.pp), fmt::format("{}", r.plan.replicas),
-        fmt::format("{}", r.plan.batch), std::string(name_of(r.plan.weights)), r.limit},
+        "~" + format_seconds(r.tpot.value), "~" + rough_amount(r.throughput.value),
+        "~" + rough_amount(r.per_gpu), fmt::format("{}", r.plan.tp), fmt::format("{}", r.plan.pp),
+        fmt::format("{}", r.plan.replicas), fmt::format("{}", r.plan.batch),
+        std::string(name_of(r.plan.weights)), r.limit},
        std::move(note)});
 }
 
@@ -196,8 +196,7 @@ Section runners_up_section(const InferAnswer& answer) {
   add_row(table, answer.meets_budget ? "best" : "nearest", *answer.best, "");
   int place = 1;
   for (const ServeRunnerUpRecord& other : answer.runners_up) {
-    std::string note = fmt::format("{}: {:+.0f} % throughput, {:+.0f} % latency", other.difference,
-                                   100 * other.throughput, 100 * other.latency);
+    std::string note = other.difference + ": " + trade_phrase(other.throughput, other.latency);
     if (answer.meets_budget && !other.record.meets) note += "; misses the budget";
     add_row(table, fmt::format("{}", ++place), other.record, std::move(note));
   }
@@ -226,9 +225,9 @@ Section smallest_section(const InferAnswer& answer) {
   const ServeRecord& smallest = *answer.smallest;
   if (smallest.plan.gpus() >= answer.question.common.gpus) return section;
   section.blocks.emplace_back(Sentence{fmt::format(
-      "{} of the {} would do: {}, latency ~{}, ~{:.4g} tokens/s",
-      format_grouped(smallest.plan.gpus()), format_grouped(answer.question.common.gpus),
-      smallest.text, format_seconds(smallest.latency.value), smallest.throughput.value)});
+      "{} of the {} would do: {}, latency ~{}, ~{} tokens/s", format_grouped(smallest.plan.gpus()),
+      format_grouped(answer.question.common.gpus), smallest.text,
+      format_seconds(smallest.latency.value), rough_amount(smallest.throughput.value))});
   return section;
 }
 

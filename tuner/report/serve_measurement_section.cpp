@@ -24,7 +24,7 @@ Section serve_measurement_section(const InferAnswer& answer) {
     if (!record.measured) return;
     const ServeMeasuredRecord& m = *record.measured;
     table.rows.push_back({{format_seconds(m.latency), "~" + format_seconds(record.latency.value),
-                           format_seconds(m.ttft), fmt::format("{:.4g}", m.tokens_per_second),
+                           format_seconds(m.ttft), rough_amount(m.tokens_per_second),
                            format_bytes(m.peak_bytes), record.text},
                           m.meets ? "" : "misses the budget"});
   };

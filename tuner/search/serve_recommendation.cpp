@@ -105,8 +105,7 @@ std::vector<std::string> reasons(const ServeRecommendation& r) {
     sentences.push_back(
         fmt::format("{}: {}", other.difference,
                     missed ? "misses the budget (" + misses(r.budgets, known(other.candidate)) + ")"
-                           : fmt::format("{:+.0f} % throughput, {:+.0f} % latency",
-                                         100 * other.throughput, 100 * other.latency)));
+                           : trade_phrase(other.throughput, other.latency)));
     if (sentences.size() >= 4) break;
   }
   return sentences;
@@ -282,6 +281,14 @@ std::string_view plain_name(ServePart part) {
       return "fixed times of layers, steps and sequences";
   }
   return "";
+}
+
+std::string trade_phrase(double throughput, double latency) {
+  const auto change = [](double ratio, std::string_view of) {
+    if (std::abs(ratio) < 0.005) return fmt::format("the same {}", of);
+    return fmt::format("{:+.0f} % {}", 100 * ratio, of);
+  };
+  return change(throughput, "throughput") + ", " + change(latency, "latency");
 }
 
 std::string difference(const ServePlan& plan, const ServePlan& other) {

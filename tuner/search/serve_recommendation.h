@@ -75,6 +75,8 @@ double probability_of_meeting(const ServeBudgets& budgets, const ServePrediction
 
 // "tp 4 instead of 8, batch 12 instead of 16": what `other` has instead of `plan`.
 std::string difference(const ServePlan& plan, const ServePlan& other);
+// "-19 % throughput, the same latency": two ratios to the best plan's, minus 1.
+std::string trade_phrase(double throughput, double latency);
 // "reading the weights": a part within a sentence.
 std::string_view plain_name(ServePart part);
 
