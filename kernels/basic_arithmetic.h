@@ -149,17 +149,21 @@ void BasicKernels<Launcher>::arg_max(ConstView logits, int64_t first, View ids, 
 }
 
 template <class Launcher>
-void BasicKernels<Launcher>::sample(ConstView logits, View ids, const SamplingRule& rule,
-                                    Stream stream, const RowMap& rows) {
+void BasicKernels<Launcher>::sample(ConstView logits, View ids, std::span<const RowDraw> draws) {
   with_type("sample", logits.type, [&]<class T>() {
-    Require("sample")
-        .that(rule.temperature > 0, "temperature must be positive; arg_max is the limit 0")
-        .that(rule.top_k >= 0 && rule.top_p > 0 && rule.top_p <= 1,
-              "top_k must be 0 or more and top_p in (0, 1]")
-        .shape(ids, DType::i32, 1, logits.rows, "ids");
-    launch<T>(
-        logits.rows, 64 * logits.cols,
-        Sample<T>{rows_of<T>(logits), rows_of<int32_t>(ids), logits.cols, rule, stream, rows});
+    Require("sample").shape(ids, DType::i32, 1, logits.rows, "ids");
+    const auto add = [&](Sample<T>& kernel, const RowDraw& draw) {
+      const SamplingRule& rule = draw.rule;
+      Require("sample")
+          .that(draw.row >= 0 && draw.row < logits.rows, "a draw must name a row of the logits")
+          .that(rule.temperature > 0, "temperature must be positive; arg_max is the limit 0")
+          .that(rule.top_k >= 0 && rule.top_p > 0 && rule.top_p <= 1,
+                "top_k must be 0 or more and top_p in (0, 1]");
+      kernel.add(draw);
+    };
+    launch_pieces(
+        draws, [&] { return Sample<T>(rows_of<T>(logits), rows_of<int32_t>(ids), logits.cols); },
+        add, [&](const Sample<T>& kernel) { launch<T>(kernel.count, 64 * logits.cols, kernel); });
   });
 }
 

@@ -109,8 +109,7 @@ class BasicKernels : public Kernels {
   void fill_normal(View dst, double deviation, Stream stream, const RowMap& rows,
                    int64_t first_column) override;
   void arg_max(ConstView logits, int64_t first, View ids, View values) override;
-  void sample(ConstView logits, View ids, const SamplingRule& rule, Stream stream,
-              const RowMap& rows) override;
+  void sample(ConstView logits, View ids, std::span<const RowDraw> draws) override;
 
  protected:
   template <class T, class Kernel>

@@ -150,9 +150,8 @@ class Kernels {
 
   // ids i32[1, rows] = first + the lowest index of the largest logit; values A[1, rows] or empty.
   virtual void arg_max(ConstView logits, int64_t first, View ids, View values) = 0;
-  // ids = draws by `rule`, one a row; `rows` numbers the draws of the stream.
-  virtual void sample(ConstView logits, View ids, const SamplingRule& rule, Stream stream,
-                      const RowMap& rows) = 0;
+  // ids i32[1, rows] of the rows that `draws` name = what was drawn for them; the others stay.
+  virtual void sample(ConstView logits, View ids, std::span<const RowDraw> draws) = 0;
 };
 
 // The CPU's kernels, on at most `threads` threads. Results do not depend on their number, but in

@@ -11,6 +11,14 @@ struct SamplingRule {
   double top_p = 1;        // in (0, 1]
 };
 
+// A draw for one row of logits: number `number` of a stream.
+struct RowDraw {
+  int64_t row = 0;
+  SamplingRule rule;
+  Stream stream;
+  int64_t number = 0;
+};
+
 // Floats as integers of the same order.
 HOST_DEVICE int64_t ordered_key(float x) {
   const int32_t word = std::bit_cast<int32_t>(x);
@@ -45,19 +53,26 @@ struct ArgMax {
 // Draws an index with probability softmax(logits / temperature) among the top_k largest and the
 // smallest set that holds top_p of the probability. The thresholds are found by bisection over the
 // floats, the draw is the maximum of logit / temperature + Gumbel noise (Gumbel 1954), so neither
-// needs sorting or scratch memory.
+// needs sorting or scratch memory. The draws travel in the kernel's parameters; one a group.
 template <class T>
 struct Sample {
+  static constexpr int kMostDraws = 64;
   Rows<const T> logits;
   Rows<int32_t> ids;
   int64_t cols;
-  SamplingRule rule;
-  Stream stream;
-  RowMap rows;
+  int count = 0;
+  RowDraw draws[kMostDraws];
+
+  Sample(Rows<const T> logits_, Rows<int32_t> ids_, int64_t cols_)
+      : logits(logits_), ids(ids_), cols(cols_) {}
+  bool is_full() const { return count == kMostDraws; }
+  void add(const RowDraw& one) { draws[count++] = one; }
 
   template <Group G>
-  HOST_DEVICE void operator()(const G& group, int64_t row) const {
-    const T* x = logits[row];
+  HOST_DEVICE void operator()(const G& group, int64_t item) const {
+    const RowDraw& own = draws[item];
+    const SamplingRule& rule = own.rule;
+    const T* x = logits[own.row];
     const float inverse = static_cast<float>(1 / rule.temperature);
     const auto score = [&](int64_t c) { return static_cast<float>(Arithmetic<T>(x[c])) * inverse; };
     const float top = max_each<float>(group, cols, score);
@@ -79,7 +94,7 @@ struct Sample {
       const double wanted = rule.top_p * mass(lowest);
       floor = highest_key(group, lowest, top, [&](int64_t key) { return mass(key) >= wanted; });
     }
-    draw(group, row, score, floor);
+    draw(group, own, score, floor);
   }
 
  private:
@@ -97,8 +112,8 @@ struct Sample {
     return low;
   }
   template <class G, class F>
-  HOST_DEVICE void draw(const G& group, int64_t row, F score, int64_t floor) const {
-    const RowStream numbers = row_stream(stream, rows(row));
+  HOST_DEVICE void draw(const G& group, const RowDraw& own, F score, int64_t floor) const {
+    const RowStream numbers = row_stream(own.stream, own.number);
     const auto noisy = [&](int64_t c) {
       const float s = score(c);
       const float u =
@@ -109,7 +124,7 @@ struct Sample {
     const float best = max_each<float>(group, cols, noisy);
     const double index = max_each<double>(
         group, cols, [&](int64_t c) { return noisy(c) == best ? static_cast<double>(c) : -1.0; });
-    if (group.rank() == 0) ids.data[row] = static_cast<int32_t>(index < 0 ? 0 : index);
+    if (group.rank() == 0) ids.data[own.row] = static_cast<int32_t>(index < 0 ? 0 : index);
   }
 };
 

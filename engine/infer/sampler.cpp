@@ -74,16 +74,17 @@ std::vector<Choice> choose_tokens(LayerContext& context, const Tensor& shard,
   const View logits = (whole.empty() ? shard : whole).view().columns(0, context.model().vocab);
   const Tensor ids(context.device(), {1, logits.rows}, DType::i32, MemoryUse::workspace);
   kernels.arg_max(logits, 0, ids, {});
+  std::vector<kernels::RowDraw> draws;
   for (size_t i = 0; i < rules.size(); ++i) {
     const SamplingSpec& spec = rules[i].sampling;
     if (spec.temperature == 0) continue;
-    const auto row = static_cast<int64_t>(i);
-    kernels.sample(logits.row_range(row, 1), ids.view().columns(row, 1),
-                   {spec.temperature, spec.top_k, spec.top_p},
-                   kernels::make_stream(spec.seed, kernels::Purpose::sampling,
-                                        static_cast<uint64_t>(rules[i].request), 0),
-                   {rules[i].draw, 0, 0});
+    draws.push_back({static_cast<int64_t>(i),
+                     {spec.temperature, spec.top_k, spec.top_p},
+                     kernels::make_stream(spec.seed, kernels::Purpose::sampling,
+                                          static_cast<uint64_t>(rules[i].request), 0),
+                     rules[i].draw});
   }
+  kernels.sample(logits, ids, draws);
   std::vector<Choice> choices(rules.size());
   const auto tokens = to_host<int32_t>(context, ids);
   for (size_t i = 0; i < choices.size(); ++i) choices[i].token = tokens[i];

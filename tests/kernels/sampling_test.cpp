@@ -1,5 +1,6 @@
 // Choosing tokens: arg_max, top-k, top-p and the frequencies of draws.
 #include <map>
+#include <utility>
 
 #include "tests/support/kernel_cases.h"
 
@@ -15,7 +16,10 @@ class SamplingTest : public KernelTest {
     Values values(count, static_cast<int64_t>(logits.size()));
     for (size_t i = 0; i < values.data.size(); ++i) values.data[i] = logits[i % logits.size()];
     Matrix rows(type(), values), ids(DType::i32, 1, count);
-    k().sample(rows, ids, rule, kernels::make_stream(1, kernels::Purpose::sampling, 0, 0), {});
+    const auto stream = kernels::make_stream(1, kernels::Purpose::sampling, 0, 0);
+    std::vector<kernels::RowDraw> draws;
+    for (int64_t i = 0; i < count; ++i) draws.push_back({i, rule, stream, i});
+    k().sample(rows, ids, draws);
     std::map<int, double> result;
     for (int64_t i = 0; i < count; ++i) result[int(ids(0, i))] += 1.0 / double(count);
     return result;
@@ -57,12 +61,36 @@ TEST_P(SamplingTest, TopKAndTopPKeepWhatTheyPromise) {
   EXPECT_EQ(one.size(), 1u);
   EXPECT_EQ(one.count(1), 1u);
 }
+
+// The draws of a batch, in any order and each by a rule of its own, are those of each row alone;
+// rows without one keep their id.
+TEST_P(SamplingTest, DrawsOfABatchAreThoseOfEachRow) {
+  const int64_t count = 70, cols = 33;
+  Matrix logits = Matrix::random(type(), count, cols, 1, 3);
+  Matrix together = Matrix::filled(DType::i32, 1, count, -5), alone = together;
+  std::vector<kernels::RowDraw> draws;
+  for (int64_t i = count - 1; i >= 0; --i)
+    if (i % 9 != 4)
+      draws.push_back({i,
+                       {0.5 + 0.1 * double(i % 5), i % 3 == 0 ? 4 : 0, i % 2 == 0 ? 0.7 : 1},
+                       kernels::make_stream(1, kernels::Purpose::sampling, uint64_t(i), 0),
+                       i % 4});
+  k().sample(logits, together, draws);
+  for (kernels::RowDraw draw : draws) {
+    const int64_t row = std::exchange(draw.row, 0);
+    k().sample(logits.view().row_range(row, 1), alone.view().columns(row, 1), {&draw, 1});
+  }
+  expect_equal(together, alone, "ids");
+  EXPECT_EQ(together(0, 4), -5);
+  EXPECT_NE(together(0, 0), -5);
+}
 KERNEL_TESTS(SamplingTest);
 
 TEST(SamplingCheck, TemperatureZeroIsRefused) {
   const auto kernels = kernels::make_cpu_kernels(1);
   Matrix logits = Matrix::random(DType::f32, 1, 4, 1), ids(DType::i32, 1, 1);
-  EXPECT_THROW(kernels->sample(logits, ids, {0, 0, 1}, {1}, {}), std::logic_error);
+  const kernels::RowDraw draw{0, {0, 0, 1}, {1}, 0};
+  EXPECT_THROW(kernels->sample(logits, ids, {&draw, 1}), std::logic_error);
 }
 
 }  // namespace

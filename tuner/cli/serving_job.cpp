@@ -146,6 +146,8 @@ engine::Outcome run_job(const engine::Job& job, TrialDevice device, const std::s
     case OutcomeStatus::out_of_memory:
       throw engine::Error(ExitCode::nothing_fits, end.outcome.reason);
     case OutcomeStatus::rejected:
+      if (end.exit_code == static_cast<int>(ExitCode::environment))
+        throw engine::Error(ExitCode::environment, end.outcome.reason);
       throw engine::InputError(end.outcome.reason);
     default:
       throw engine::Error(ExitCode::internal, end.outcome.reason);
