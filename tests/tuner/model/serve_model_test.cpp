@@ -49,6 +49,64 @@ TEST(ServeModel, TheKvCacheTakesTwoVectorsATokenAndLayer) {
   EXPECT_DOUBLE_EQ(token_bytes(1, 1, ServeFormat::fp8), 8.0 * 128 * 2 * 80);
 }
 
+TEST(ServeModel, LatentAttentionKeepsOneVectorATokenOnEveryRank) {
+  const ServeScenario s = scenario_of("deepseek-v3", "h200-141gb", "vllm");
+  for (const int tp : {1, 8})
+    EXPECT_DOUBLE_EQ(
+        ServeModel(s, {tp, 1, 1, 1, ServeFormat::fp8, ServeFormat::bf16}).kv_token_bytes(),
+        (512.0 + 64) * 2 * 61);
+}
+
+TEST(ServeModel, AllExpertsAreHeldAndOnlyThoseChosenAreRead) {
+  const ServeScenario s = scenario_of("mixtral-8x7b", "h100-80gb", "vllm");
+  const ServePlan plan{2, 1, 1, 1, ServeFormat::bf16, ServeFormat::bf16};
+  const ServeModel model(s, plan);
+  const auto parameters = static_cast<double>(engine::parameter_count(s.model));
+  EXPECT_NEAR(model.memory(1).weight_bytes, 2 * parameters / 2, 0.01 * parameters);
+  const auto weights = [&](double sequences) {
+    return model.iteration({sequences, 1, 0, 0})[ServePart::weights];
+  };
+  // One token reads two of eight experts, a few tokens nearly all.
+  EXPECT_LT(weights(1), 0.5 * weights(32));
+  EXPECT_NEAR(weights(64), weights(32), 0.02 * weights(32));
+}
+
+TEST(ServeModel, WholeExpertsLeaveRanksUnevenlyBusy) {
+  const ServeScenario s = scenario_of("qwen3-235b-a22b", "h100-80gb", "vllm");
+  const auto seconds = [&](int ep, double tokens) {
+    return ServeModel(s, {8, 1, 1, 1, ServeFormat::fp8, ServeFormat::bf16, ep})
+        .iteration({0, 0, 1, tokens})[ServePart::compute];
+  };
+  EXPECT_GT(seconds(8, 64), seconds(1, 64));
+  EXPECT_NEAR(seconds(8, 1e5) / seconds(1, 1e5), 1, 0.1) << "many tokens spread evenly";
+}
+
+TEST(ServeModel, WindowsShortenAttention) {
+  const ServeScenario s = scenario_of("gpt-oss-120b", "h100-80gb", "vllm");
+  const ServeModel model(s, {1, 1, 1, 1, ServeFormat::fp4, ServeFormat::bf16});
+  const auto kv = [&](double context) {
+    return model.iteration({1, context, 0, 0})[ServePart::kv];
+  };
+  // Half of the layers see 128 tokens at most.
+  EXPECT_NEAR(kv(12800) / kv(128), (100 + 1) / 2.0, 0.01);
+}
+
+// FasterTransformer splits a batch where the stages divide it, and halves what has too many tokens.
+TEST(ServeModel, StaticBatchesFollowEachOtherThroughTheStages) {
+  ServeScenario s = scenario_of("175b", "a100-80gb", "fastertransformer", 32);
+  s.workload.input = 128;
+  s.workload.output = 8;
+  const auto prediction = [&](int64_t batch) {
+    return predict_serving(s, {8, 4, 1, batch, ServeFormat::fp16, ServeFormat::fp16});
+  };
+  const ServeModel model(s, {8, 4, 1, 1, ServeFormat::fp16, ServeFormat::fp16});
+  // 64 sequences of 128 tokens: 8 parts of 8, and for one token 4 parts of 16.
+  EXPECT_NEAR(prediction(64).ttft_seconds, model.seconds({0, 0, 8, 128}) * (8 + 3) / 4.0, 1e-9);
+  EXPECT_NEAR(prediction(64).tpot_seconds, model.seconds({16, 132, 0, 0}), 1e-9);
+  // 6 are not divided by 4 stages.
+  EXPECT_NEAR(prediction(6).tpot_seconds, model.seconds({6, 132, 0, 0}), 1e-9);
+}
+
 TEST(ServeModel, OneGpuNeverCommunicates) {
   const ServeScenario s = scenario_of("llama-3.1-8b");
   const ServeParts parts = ServeModel(s, {}).iteration({32, 1000, 2, 500});
