@@ -63,8 +63,9 @@ std::span<const ConstantName> field_names() {
 
 // A ring pays a latency at each of its steps; every doubling of the nodes costs a longer one.
 constexpr double kRingStepSeconds = 2e-6, kNetworkSeconds = 60e-6;
-// Of what the network cards of a node carry together, a ring through them reaches.
-constexpr double kNetworkShare = 0.7;
+// What a ring over several nodes reaches of what the network cards of a node carry together, by
+// FasterTransformer's runs on two and four nodes (docs/gpt_guide.md).
+constexpr double kNetworkShare = 0.9;
 
 }  // namespace
 

@@ -99,6 +99,7 @@ void add_experts(const ServeScenario& s, const ServePlan& plan, std::vector<Viol
   std::vector<std::string> near;
   for (int ep = 1; ep <= plan.tp; ++ep)
     if (divides_experts(s, plan.tp, ep)) near.push_back(fmt::format("ep {}", ep));
+  if (near.empty()) near = nearest_tensor(s, plan.tp);
   found.push_back({"AT0132",
                    fmt::format("ep {} must divide tp {} and the {} experts, and tp / ep their "
                                "width {}",

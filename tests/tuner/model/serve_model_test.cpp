@@ -72,10 +72,12 @@ TEST(ServeModel, AllExpertsAreHeldAndOnlyThoseChosenAreRead) {
 }
 
 TEST(ServeModel, WholeExpertsLeaveRanksUnevenlyBusy) {
-  const ServeScenario s = scenario_of("qwen3-235b-a22b", "h100-80gb", "vllm");
+  ServeScenario s = scenario_of("qwen3-235b-a22b", "h100-80gb", "vllm");
+  for (ServeRates& rates : s.rates) rates.expert_half_width = 0;
   const auto seconds = [&](int ep, double tokens) {
-    return ServeModel(s, {8, 1, 1, 1, ServeFormat::fp8, ServeFormat::bf16, ep})
-        .iteration({0, 0, 1, tokens})[ServePart::compute];
+    const ServeParts parts = ServeModel(s, {8, 1, 1, 1, ServeFormat::fp8, ServeFormat::bf16, ep})
+                                 .iteration({0, 0, 1, tokens});
+    return parts[ServePart::compute] + parts[ServePart::weights];
   };
   EXPECT_GT(seconds(8, 64), seconds(1, 64));
   EXPECT_NEAR(seconds(8, 1e5) / seconds(1, 1e5), 1, 0.1) << "many tokens spread evenly";
@@ -89,22 +91,6 @@ TEST(ServeModel, WindowsShortenAttention) {
   };
   // Half of the layers see 128 tokens at most.
   EXPECT_NEAR(kv(12800) / kv(128), (100 + 1) / 2.0, 0.01);
-}
-
-// FasterTransformer splits a batch where the stages divide it, and halves what has too many tokens.
-TEST(ServeModel, StaticBatchesFollowEachOtherThroughTheStages) {
-  ServeScenario s = scenario_of("175b", "a100-80gb", "fastertransformer", 32);
-  s.workload.input = 128;
-  s.workload.output = 8;
-  const auto prediction = [&](int64_t batch) {
-    return predict_serving(s, {8, 4, 1, batch, ServeFormat::fp16, ServeFormat::fp16});
-  };
-  const ServeModel model(s, {8, 4, 1, 1, ServeFormat::fp16, ServeFormat::fp16});
-  // 64 sequences of 128 tokens: 8 parts of 8, and for one token 4 parts of 16.
-  EXPECT_NEAR(prediction(64).ttft_seconds, model.seconds({0, 0, 8, 128}) * (8 + 3) / 4.0, 1e-9);
-  EXPECT_NEAR(prediction(64).tpot_seconds, model.seconds({16, 132, 0, 0}), 1e-9);
-  // 6 are not divided by 4 stages.
-  EXPECT_NEAR(prediction(6).tpot_seconds, model.seconds({6, 132, 0, 0}), 1e-9);
 }
 
 TEST(ServeModel, OneGpuNeverCommunicates) {

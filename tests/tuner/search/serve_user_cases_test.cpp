@@ -25,8 +25,6 @@ struct Question {
   int64_t input = 512, output = 128;
 };
 
-void PrintTo(const Question& question, std::ostream* out) { *out << question.thread; }
-
 ServeScenario scenario_of(const Question& question) {
   ServeScenario s;
   s.model = find_model(question.model);
@@ -52,6 +50,7 @@ class BrokenPlan : public testing::TestWithParam<BrokenRow> {};
 
 TEST_P(BrokenPlan, IsToldWithTheNearestLegalOnes) {
   const BrokenRow& row = GetParam();
+  SCOPED_TRACE(row.question.thread);
   const auto found = serve_violations(scenario_of(row.question), row.plan);
   const auto broken = std::find_if(found.begin(), found.end(),
                                    [&](const Violation& v) { return v.code == row.code; });
@@ -77,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         BrokenRow{{"vllm-project/vllm#11797: 28 heads on 8 GPUs", "qwen2-7b", "a100-80gb", 8},
                   {.tp = 8},
                   "AT0102",
-                  {"tp 4", "tp 28"}},
+                  {"tp 4"}},
         BrokenRow{{"sgl-project/sglang#31799: a vocabulary of 129280 on 24 GPUs", "deepseek-v3",
                    "h200-141gb", 24, "sglang"},
                   {.tp = 24, .weights = Format::fp8},
@@ -98,14 +97,13 @@ class Estimated : public testing::TestWithParam<EstimateRow> {};
 
 TEST_P(Estimated, IsWhatTheThreadSays) {
   const EstimateRow& row = GetParam();
+  SCOPED_TRACE(row.question.thread);
   const ServeScenario s = scenario_of(row.question);
   ASSERT_TRUE(serve_violations(s, row.plan).empty());
   const double value = row.value(ServeModel(s, row.plan), predict_serving(s, row.plan));
   EXPECT_GE(value, row.low);
   EXPECT_LE(value, row.high);
 }
-
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 INSTANTIATE_TEST_SUITE_P(
     UserCases, Estimated,
@@ -137,12 +135,12 @@ INSTANTIATE_TEST_SUITE_P(
                     24576,
                     24576},
         EstimateRow{
-            {"EleutherAI/gpt-neox#901: 20B in 16 bits over 8 GPUs", "gpt-neox-20b", "a100-40gb", 8,
-             "fastertransformer"},
+            {"EleutherAI/gpt-neox#901: 41 GB of weights over 8 GPUs", "gpt-neox-20b", "a100-40gb",
+             8, "fastertransformer"},
             {.tp = 8},
-            [](const auto&, const ServePrediction& p) { return p.memory.weight_bytes / kGiB; },
-            4.8,
-            5.4},
+            [](const auto&, const ServePrediction& p) { return p.memory.weight_bytes / 1e9; },
+            5.1,
+            5.2},
         EstimateRow{{"llm-d/llm-d-benchmark#621: what is missing beside weights and KV cache",
                      "llama-3.3-70b", "h100-80gb", 2, "vllm", 15000, 1000},
                     {.tp = 2, .batch = 8, .weights = Format::fp8},
@@ -161,8 +159,8 @@ INSTANTIATE_TEST_SUITE_P(
                           2.0 * static_cast<double>(engine::parameter_count(m.scenario().model));
                       return p.memory.weight_bytes / (all / 24);
                     },
-                    1.03,
-                    1.08}),
+                    1.05,
+                    1.12}),
     [](const auto& row) { return fmt::format("Row{}", row.index); });
 
 // ---- What to choose.
@@ -188,6 +186,7 @@ class Choice : public testing::TestWithParam<ChoiceRow> {};
 
 TEST_P(Choice, ReplicasForThroughputTensorRanksForLatency) {
   const ChoiceRow& row = GetParam();
+  SCOPED_TRACE(row.question.thread);
   const ServeScenario s = scenario_of(row.question);
   const ServePlan most = best_of(search_serving(s, {}, {})).plan;
   EXPECT_EQ(most.tp, row.throughput_tp);
