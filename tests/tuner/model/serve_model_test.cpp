@@ -80,7 +80,7 @@ TEST(ServeModel, WholeExpertsLeaveRanksUnevenlyBusy) {
     return parts[ServePart::compute] + parts[ServePart::weights];
   };
   EXPECT_GT(seconds(8, 64), seconds(1, 64));
-  EXPECT_NEAR(seconds(8, 1e5) / seconds(1, 1e5), 1, 0.1) << "many tokens spread evenly";
+  EXPECT_LT(seconds(8, 1e5), 1.02 * seconds(1, 1e5)) << "many tokens spread evenly";
 }
 
 TEST(ServeModel, WindowsShortenAttention) {
