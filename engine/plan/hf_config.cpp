@@ -54,7 +54,7 @@ class ConfigReader {
     model_.moe = read_hf_experts(in_, *family_, model_.layers);
     read_hf_formats(in_, model_);
     read_hf_formats(root_, model_);  // a model with several parts quantises them together
-    if (!model_.is_dense()) model_.not_modelled.push_back("mixture of experts");
+    if (!model_.is_dense()) model_.not_modelled.emplace_back(kMixtureReason);
     apply_exceptions();
     if (problems_.empty())
       for (const std::string& problem : shape_problems(model_)) problems_.add("", problem);
@@ -152,6 +152,20 @@ class ConfigReader {
     for (const char* key : {"qkv_bias", "add_qkv_bias"})
       if (in_.has(key)) model_.qkv_bias = in_.flag(key);
     model_.sliding_window = read_sliding_window();
+    if (model_.sliding_window > 0) model_.windowed_layers = count_windowed_layers();
+  }
+
+  // The file lists the kinds of its layers, or every so many-th one attends to everything.
+  int64_t count_windowed_layers() {
+    const Json& kinds = in_.value("layer_types");
+    if (kinds.is_array() && !kinds.empty())
+      return std::min<int64_t>(model_.layers,
+                               std::count_if(kinds.begin(), kinds.end(), [](const Json& kind) {
+                                 return kind == "sliding_attention" || kind == "chunked_attention";
+                               }));
+    const int64_t period =
+        in_.integer("sliding_window_pattern", {1, 10'000}, family_->window_period);
+    return period > 0 ? model_.layers - model_.layers / period : model_.layers;
   }
 
   int64_t read_sliding_window() {
@@ -239,7 +253,7 @@ class ConfigReader {
     // Some files give the rotary part alone as head_dim; queries and keys have both.
     model_.head_dim = mla.nope_dim + mla.rope_dim;
     model_.kv_heads = model_.heads;
-    model_.not_modelled.push_back("multi-head latent attention");
+    model_.not_modelled.emplace_back(kLatentReason);
   }
 
   // What single families have beside the common pattern.

@@ -28,6 +28,7 @@ struct HfFamily {
   bool qk_norm = false;
   bool router_bias = false;
   bool windows_need_switch = false;  // sliding_window counts only with use_sliding_window
+  int64_t window_period = 0;  // every so many-th layer has no window; 0 = all layers have one
   int norms = 2;
   double rotary_fraction = 1.0;
   // Class defaults that published files leave out; 0 = the file must say.

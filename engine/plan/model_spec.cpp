@@ -22,12 +22,11 @@ int64_t embedding_projections(const ModelSpec& model) {
   return model.embedding_width > 0 ? 2 * model.embedding_width * model.hidden : 0;
 }
 int64_t mlp_matrices(const ModelSpec& model) { return model.gated_mlp ? 3 : 2; }
-bool has_latent_attention(const ModelSpec& model) { return model.mla.kv_rank > 0; }
 int64_t latent_qk_dim(const ModelSpec& model) { return model.mla.nope_dim + model.mla.rope_dim; }
 
 // Weights of the matrix products of one layer's attention.
 int64_t attention_matrices(const ModelSpec& model) {
-  if (!has_latent_attention(model)) return 2 * model.hidden * (model.q_width() + model.kv_width());
+  if (!model.has_latent_attention()) return 2 * model.hidden * (model.q_width() + model.kv_width());
   const LatentAttentionSpec& mla = model.mla;
   const int64_t query_out = model.heads * latent_qk_dim(model);
   const int64_t query =
@@ -42,7 +41,7 @@ int64_t attention_vectors(const ModelSpec& model) {
   int64_t count = model.attention_out_bias ? model.hidden : 0;
   if (model.attention_sinks) count += model.heads;
   if (model.qk_norm) count += 2 * model.head_dim;
-  if (has_latent_attention(model)) {
+  if (model.has_latent_attention()) {
     const LatentAttentionSpec& mla = model.mla;
     count += mla.q_rank + mla.kv_rank;  // their norms
     if (model.qkv_bias) count += mla.q_rank + mla.kv_rank + mla.rope_dim;
@@ -95,7 +94,7 @@ struct Bound {
 // Wide enough for every model of the next years, and so narrow that no product overflows.
 std::vector<Bound> bounds_of(const ModelSpec& model) {
   const bool mixture = !model.is_dense();
-  const bool latent = has_latent_attention(model);
+  const bool latent = model.has_latent_attention();
   const int64_t narrowest = mixture && model.moe.dense_layers == 0 ? 0 : 1;  // no dense MLP at all
   return {{"layers", model.layers, 1, 10'000},
           {"hidden", model.hidden, 1, 1'000'000},
@@ -109,6 +108,7 @@ std::vector<Bound> bounds_of(const ModelSpec& model) {
           {"extra_position_rows", model.extra_position_rows, 0, 1'000},
           {"embedding_width", model.embedding_width, 0, 1'000'000},
           {"sliding_window", model.sliding_window, 0, 1'000'000'000},
+          {"windowed_layers", model.windowed_layers, 0, model.layers},
           {"moe.experts", model.moe.experts, 0, 100'000},
           {"moe.per_token", model.moe.per_token, mixture ? 1 : 0, model.moe.experts},
           {"moe.ffn_hidden", model.moe.ffn_hidden, mixture ? 1 : 0, 10'000'000},
@@ -139,28 +139,62 @@ int64_t padded_vocab(int64_t vocab, int64_t multiple, int64_t tp) {
   return (vocab + unit - 1) / unit * unit;
 }
 
+namespace {
+
+// Of one layer's attention on a rank: what is split over tp, and what every rank holds whole.
+struct AttentionShare {
+  int64_t split = 0, whole = 0;
+};
+
+AttentionShare attention_share(const ModelSpec& model, int64_t tp) {
+  const LatentAttentionSpec& mla = model.mla;
+  AttentionShare share;
+  if (model.has_latent_attention()) {
+    const int64_t heads = model.heads / tp;
+    const int64_t query_in = mla.q_rank > 0 ? mla.q_rank : model.hidden;
+    share.split =
+        heads * (query_in * latent_qk_dim(model) + mla.kv_rank * (mla.nope_dim + mla.value_dim) +
+                 mla.value_dim * model.hidden);
+    share.whole = model.hidden * (mla.q_rank + mla.kv_rank + mla.rope_dim);
+    share.whole += mla.q_rank + mla.kv_rank;  // norms
+    if (model.qkv_bias) share.whole += mla.q_rank + mla.kv_rank + mla.rope_dim;
+  } else {
+    const int64_t query = model.q_width() / tp;
+    const int64_t qkv = query + 2 * std::max<int64_t>(1, model.kv_heads / tp) * model.head_dim;
+    share.split = model.hidden * (qkv + query) + (model.qkv_bias ? qkv : 0);
+  }
+  if (model.attention_sinks) share.split += model.heads / tp;
+  if (model.attention_out_bias) share.whole += model.hidden;
+  if (model.qk_norm) share.whole += 2 * model.head_dim;
+  return share;
+}
+
+}  // namespace
+
 RankParameters rank_parameters(const ModelSpec& model, int64_t tp, int64_t vocab_padded) {
-  expect(model.is_dense() && !has_latent_attention(model), "a dense model with ordinary attention");
-  expect(tp > 0 && model.heads % tp == 0 && model.ffn_hidden % tp == 0 && vocab_padded % tp == 0,
-         "tp to divide heads, ffn_hidden and the padded vocabulary");
+  const bool has_dense = model.is_dense() || model.moe.dense_layers > 0;
+  expect(tp > 0 && model.heads % tp == 0 && vocab_padded % tp == 0,
+         "tp to divide heads and the padded vocabulary");
+  expect(!has_dense || model.ffn_hidden % tp == 0, "tp to divide ffn_hidden");
+  expect(model.moe.shared_hidden % tp == 0, "tp to divide the width of the shared experts");
   expect(model.kv_heads % tp == 0 || tp % model.kv_heads == 0, "tp to divide kv_heads or back");
   expect(vocab_padded >= model.vocab, "a padded vocabulary no smaller than the vocabulary");
 
-  const int64_t query = model.q_width() / tp;
-  const int64_t qkv = query + 2 * std::max<int64_t>(1, model.kv_heads / tp) * model.head_dim;
-  const int64_t up = (mlp_matrices(model) - 1) * model.ffn_hidden / tp;  // first matrices, and gate
-
+  const AttentionShare attention = attention_share(model, tp);
+  const int64_t norms = model.norms_per_layer * norm_size(model);
   RankParameters rank;
-  rank.layer_replicated = model.norms_per_layer * norm_size(model);
-  if (model.attention_out_bias) rank.layer_replicated += model.hidden;
-  if (model.mlp_bias) rank.layer_replicated += model.hidden;
-  if (model.qk_norm) rank.layer_replicated += 2 * model.head_dim;
-
-  rank.layer = rank.layer_replicated;
-  rank.layer += model.hidden * (qkv + query + up + model.ffn_hidden / tp);
-  if (model.qkv_bias) rank.layer += qkv;
-  if (model.mlp_bias) rank.layer += up;
-  if (model.attention_sinks) rank.layer += model.heads / tp;
+  if (has_dense) {
+    rank.layer_replicated = norms + attention.whole + (model.mlp_bias ? model.hidden : 0);
+    const int64_t up = (mlp_matrices(model) - 1) * model.ffn_hidden / tp;  // and gate
+    rank.layer = rank.layer_replicated + attention.split;
+    rank.layer += model.hidden * (up + model.ffn_hidden / tp) + (model.mlp_bias ? up : 0);
+  }
+  if (!model.is_dense()) {
+    const int64_t shared = mlp_matrices(model) * model.hidden * model.moe.shared_hidden;
+    rank.mixture_layer = norms + attention.whole + attention.split + mixture_parameters(model, 0) -
+                         shared + shared / tp;
+    rank.expert = mlp_parameters(model, model.moe.ffn_hidden, model.moe.expert_biases);
+  }
 
   const int64_t table = vocab_padded / tp * embedding_width(model);
   rank.embedding = table + embedding_projections(model);
@@ -184,7 +218,7 @@ double forward_flops_per_token(const ModelSpec& model, int64_t seq, int64_t voca
            static_cast<double>((model.layers - moe.dense_layers) * mixture);
   }
   // Scores read the query's width and the context the values' width, for each earlier token.
-  const int64_t score_width = has_latent_attention(model)
+  const int64_t score_width = model.has_latent_attention()
                                   ? model.heads * (latent_qk_dim(model) + model.mla.value_dim)
                                   : 2 * model.q_width();
   const double attention = static_cast<double>(attention_matrices(model)) +

@@ -11,7 +11,8 @@ enum class NormKind : uint8_t { layer_norm, rms_norm };
 enum class PositionKind : uint8_t { learned, rotary, alibi, none };
 enum class ActivationKind : uint8_t { gelu, gelu_tanh, relu, silu };
 
-// Mixture of experts (counted, not yet predicted). All zero for a dense model.
+// Mixture of experts (predicted when it serves, not yet when it trains). All zero for a dense
+// model.
 struct ExpertSpec {
   int64_t experts = 0;         // routed experts a layer
   int64_t per_token = 0;       // experts a token visits
@@ -23,7 +24,8 @@ struct ExpertSpec {
   bool expert_biases = false;  // biases in every expert
 };
 
-// Multi-head latent attention (counted, not yet predicted). All zero for ordinary attention.
+// Multi-head latent attention (predicted when it serves, not yet when it trains). All zero for
+// ordinary attention.
 struct LatentAttentionSpec {
   int64_t q_rank = 0;  // 0 = the query is not compressed
   int64_t kv_rank = 0;
@@ -31,6 +33,9 @@ struct LatentAttentionSpec {
   int64_t rope_dim = 0;
   int64_t value_dim = 0;
 };
+
+inline constexpr const char* kMixtureReason = "mixture of experts";
+inline constexpr const char* kLatentReason = "multi-head latent attention";
 
 struct ModelSpec {
   std::string name;
@@ -63,7 +68,8 @@ struct ModelSpec {
   int norms_per_layer = 2;
   int64_t extra_position_rows = 0;  // OPT's table has two rows more
   int64_t embedding_width = 0;      // 0 = hidden; else projections sit between (OPT-350M)
-  int64_t sliding_window = 0;       // 0 = every layer attends to the whole sequence
+  int64_t sliding_window = 0;       // tokens; 0 = every layer attends to the whole sequence
+  int64_t windowed_layers = 0;      // layers that attend to the window alone
   double norm_epsilon = 1e-5;
   double rotary_base = 10000.0;
   double rotary_fraction = 1.0;  // part of head_dim that rotates
@@ -74,7 +80,8 @@ struct ModelSpec {
   // int4 or fp4; empty = not stated.
   std::string weight_format;
   std::string kv_format;
-  // Reasons why predictions do not cover this model ("mixture of experts", …); empty = covered.
+  // Reasons why predictions of training do not cover this model (kMixtureReason, …); empty =
+  // covered.
   std::vector<std::string> not_modelled;
 
   // Defaults of a run, 0 = not given.
@@ -84,6 +91,7 @@ struct ModelSpec {
   int64_t q_width() const { return heads * head_dim; }
   int64_t kv_width() const { return kv_heads * head_dim; }
   bool is_dense() const { return moe.experts == 0; }
+  bool has_latent_attention() const { return mla.kv_rank > 0; }
 };
 
 // All parameters of the model as published: unpadded vocabulary, tied embeddings once.
@@ -94,11 +102,14 @@ int64_t active_parameter_count(const ModelSpec& model);
 // The vocabulary padded to a multiple of `multiple` · tp (Megatron pads to 128 · tp).
 int64_t padded_vocab(int64_t vocab, int64_t multiple, int64_t tp);
 
-// Parameters that one rank of the tensor axis holds of each part of a dense model. Column- and
-// row-parallel weights and column biases are split; norms, row biases and the position table are
-// replicated; with tp > kv_heads a rank holds one whole KV head.
+// Parameters that one rank of the tensor axis holds of each part of a model. Column- and
+// row-parallel weights and column biases are split; norms, row biases, routers, the compressions of
+// latent attention and the position table are replicated; with tp > kv_heads a rank holds one whole
+// KV head.
 struct RankParameters {
-  int64_t layer = 0;             // one decoder layer
+  int64_t layer = 0;             // one decoder layer with a dense MLP
+  int64_t mixture_layer = 0;     // one with experts, apart from the routed ones
+  int64_t expert = 0;            // one routed expert, whole
   int64_t layer_replicated = 0;  // of these, replicated over tp (norms, row-parallel biases)
   int64_t embedding = 0;         // token table (vocabulary / tp) and its norm, projections
   int64_t positions = 0;         // learned position table (replicated)

@@ -68,6 +68,7 @@ void visit_model(Visit& visit, Model& model) {
   visit("extra_position_rows", model.extra_position_rows);
   visit("embedding_width", model.embedding_width);
   visit("sliding_window", model.sliding_window);
+  visit("windowed_layers", model.windowed_layers);
   visit("norm_epsilon", model.norm_epsilon);
   visit("rotary_base", model.rotary_base);
   visit("rotary_fraction", model.rotary_fraction);

@@ -89,6 +89,9 @@ int calibrate_serving(const Arguments& arguments, const CsvTable& csv) {
   print_result(fmt::format("Fitted {} rows of serving.\n", published.rows.size()) +
                kind_lines("On the rows of the fit:", account.in_sample) +
                kind_lines("On groups of source, model and GPU left out:", account.cross.by_group) +
+               (account.cross.by_plan.empty()
+                    ? ""
+                    : kind_lines("On plans of mixtures left out:", account.cross.by_plan)) +
                kind_lines("On sources left out:", account.cross.by_source) +
                fmt::format("Written to {}\n", output));
   return 0;

@@ -8,9 +8,17 @@
 #include "engine/plan/model_spec.h"
 #include "tuner/cli/commands.h"
 #include "tuner/model/presets.h"
+#include "tuner/model/serve_scenario.h"
 
 namespace tuner {
 namespace {
+
+// Which predictions cover a model, in words.
+std::string coverage(const engine::ModelSpec& model) {
+  if (model.not_modelled.empty()) return "yes";
+  const auto reasons = fmt::format("{}", fmt::join(model.not_modelled, ", "));
+  return (not_served(model).empty() ? "serving only: " : "no: ") + reasons;
+}
 
 nlohmann::ordered_json model_json(const engine::ModelSpec& model) {
   return {{"name", model.name},
@@ -18,6 +26,7 @@ nlohmann::ordered_json model_json(const engine::ModelSpec& model) {
           {"parameters", engine::parameter_count(model)},
           {"active_parameters", engine::active_parameter_count(model)},
           {"predicted", model.not_modelled.empty()},
+          {"served", not_served(model).empty()},
           {"not_modelled", model.not_modelled},
           {"spec", nlohmann::json(model)}};
 }
@@ -30,14 +39,11 @@ std::string list_models(bool json) {
     if (json) {
       list.push_back(model_json(model));
     } else {
-      rows.push_back({name,
-                      engine::format_count(static_cast<double>(engine::parameter_count(model))),
-                      std::to_string(model.layers), std::to_string(model.hidden),
-                      std::to_string(model.heads), std::to_string(model.kv_heads),
-                      std::to_string(model.vocab), std::to_string(model.positions),
-                      model.not_modelled.empty()
-                          ? "yes"
-                          : fmt::format("no: {}", fmt::join(model.not_modelled, ", "))});
+      rows.push_back(
+          {name, engine::format_count(static_cast<double>(engine::parameter_count(model))),
+           std::to_string(model.layers), std::to_string(model.hidden), std::to_string(model.heads),
+           std::to_string(model.kv_heads), std::to_string(model.vocab),
+           std::to_string(model.positions), coverage(model)});
     }
   }
   if (json)
@@ -73,9 +79,7 @@ std::string show_model(const std::string& text, bool json) {
   line("positions", engine::format_grouped(model.positions));
   if (model.default_seq > 0) line("default seq", std::to_string(model.default_seq));
   if (model.default_gbs > 0) line("default gbs", std::to_string(model.default_gbs));
-  line("predicted", model.not_modelled.empty()
-                        ? "yes"
-                        : fmt::format("no: {}", fmt::join(model.not_modelled, ", ")));
+  line("predicted", coverage(model));
   return shown;
 }
 

@@ -58,6 +58,7 @@ std::vector<Option> options_of_plan(bool list) {
   const ValueKind text = list ? ValueKind::texts : ValueKind::text;
   return {
       number("--tp", "Tensor-parallel ranks of a replica", "", kMostGpus, integer),
+      number("--ep", "Groups of the tp ranks that each hold whole experts", "", kMostGpus, integer),
       number("--pp", "Pipeline stages of a replica", "", kMostGpus, integer),
       number("--replicas", "Copies of the model that share the load", "", kMostGpus, integer),
       number("--batch", "Sequences a replica runs together, at most", "", kMostRequests, integer),
@@ -185,6 +186,7 @@ ServeRestrictions serve_restrictions_of(const Arguments& arguments) {
     return std::vector<int>(list.begin(), list.end());
   };
   only.tp = degrees("--tp");
+  only.ep = degrees("--ep");
   only.pp = degrees("--pp");
   only.replicas = degrees("--replicas");
   only.batch = arguments.integers("--batch");
@@ -201,6 +203,7 @@ ServePlan serve_plan_of(const Arguments& arguments, const ServeScenario& scenari
   };
   ServePlan plan;
   plan.tp = degree("--tp", 1);
+  plan.ep = degree("--ep", 1);
   plan.pp = degree("--pp", 1);
   plan.replicas = degree("--replicas", std::max(1, scenario.cluster.gpus / (plan.tp * plan.pp)));
   const ServeWorkload& work = scenario.workload;

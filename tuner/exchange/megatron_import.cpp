@@ -161,7 +161,7 @@ class SettingsReader {
     if (model.moe.experts == 0) return;
     model.moe.per_token = integer("moe_router_topk", 2);
     model.moe.ffn_hidden = integer("moe_ffn_hidden_size", model.ffn_hidden);
-    model.not_modelled.push_back("mixture of experts");
+    model.not_modelled.emplace_back(engine::kMixtureReason);
   }
 
   void layers() {

@@ -62,6 +62,10 @@ Draft vllm_draft(const ServeConfig& config, const Placement& placement, Losses& 
                    fmt::format("--tensor-parallel-size {}", plan.tp)};
   const auto add = [&](std::string text) { draft.command.push_back(std::move(text)); };
   if (plan.pp > 1) add(fmt::format("--pipeline-parallel-size {}", plan.pp));
+  if (plan.ep > 1) add("--enable-expert-parallel");
+  if (plan.ep > 1 && plan.ep != plan.tp)
+    losses.add(fmt::format("vLLM has expert parallelism over all ranks or none: ep {} becomes {}",
+                           plan.ep, plan.tp));
   if (plan.replicas > 1) add(fmt::format("--data-parallel-size {}", plan.replicas));
   add(fmt::format("--max-num-seqs {}", plan.batch));
   add(fmt::format("--max-model-len {}", config.longest));
@@ -88,6 +92,7 @@ Draft sglang_draft(const ServeConfig& config, const Placement& placement, Losses
                    fmt::format("--tensor-parallel-size {}", plan.tp)};
   const auto add = [&](std::string text) { draft.command.push_back(std::move(text)); };
   if (plan.pp > 1) add(fmt::format("--pipeline-parallel-size {}", plan.pp));
+  if (plan.ep > 1) add(fmt::format("--expert-parallel-size {}", plan.ep));
   if (plan.replicas > 1) add(fmt::format("--data-parallel-size {}", plan.replicas));
   add(fmt::format("--max-running-requests {}", plan.batch));
   add(fmt::format("--context-length {}", config.longest));
@@ -124,6 +129,7 @@ Draft trtllm_draft(const ServeConfig& config, const Placement& placement, Losses
       {"kv_cache_config",
        // A share of what is free after the weights.
        {{"free_gpu_memory_fraction", fraction(free > 0 ? config.pool_bytes / free : 0)}}}};
+  if (plan.ep > 1) document["moe_expert_parallel_size"] = plan.ep;
   if (plan.kv == ServeFormat::fp8) document["kv_cache_config"]["dtype"] = "fp8";
   if (plan.weights == ServeFormat::fp8)
     losses.add("fp8 weights are a matter of the checkpoint: set MODEL to one that is quantised so");

@@ -146,22 +146,35 @@ double mean_context(const ServeWorkload& work) {
   return static_cast<double>(work.input) + static_cast<double>(work.output) / 2;
 }
 
+// Parts of a static batch that follow each other through the stages, each sequence with `tokens`.
+double micro_batches_of(const ServeModel& model, int64_t sequences, int64_t tokens) {
+  const ServeStack& stack = model.scenario().stack;
+  const int64_t stages = model.plan().pp;
+  if (!stack.micro_batches || stages == 1) return 1;
+  if (stack.micro_batch_tokens == 0) return static_cast<double>(std::min(stages, sequences));
+  int64_t part = sequences % stages == 0 ? sequences / stages : sequences;
+  while (part * tokens > stack.micro_batch_tokens && part % 2 == 0) part /= 2;
+  return static_cast<double>(sequences / part);
+}
+
 // A batch of `sequences` on every replica, from the first prompt to the last token.
-void predict_batch(const ServeModel& model, double sequences, ServePrediction& out) {
+void predict_batch(const ServeModel& model, int64_t sequences, ServePrediction& out) {
   const ServeWorkload& work = model.scenario().workload;
   const double stages = model.plan().pp;
-  const double micro_batches =
-      model.scenario().stack.micro_batches ? std::min(stages, sequences) : 1;
-  const double each = sequences / micro_batches;
-  const auto input = static_cast<double>(work.input);
-  // The first micro-batch passes all stages, the others follow one stage apart.
-  out.prefill.add(model.iteration({0, 0, each, input}), (micro_batches + stages - 1) / stages);
-  out.decode.add(model.iteration({each, mean_context(work), 0, 0}), output_steps(work));
+  const auto all = static_cast<double>(sequences);
+  // The first part passes all stages, the others follow one stage apart.
+  const double prompts = micro_batches_of(model, sequences, work.input);
+  out.prefill.add(model.iteration({0, 0, all / prompts, static_cast<double>(work.input)}),
+                  (prompts + stages - 1) / stages);
+  // A part's next token has to wait for its last one, and for the parts before it.
+  const double parts = micro_batches_of(model, sequences, 1);
+  out.decode.add(model.iteration({all / parts, mean_context(work), 0, 0}),
+                 output_steps(work) * std::max(1.0, parts / stages));
   out.ttft_seconds = out.prefill.total();
   out.tpot_seconds = work.output > 1 ? out.decode.total() / output_steps(work) : 0;
   out.latency_seconds = out.ttft_seconds + out.decode.total();
-  out.running = sequences;
-  out.requests_per_second = model.plan().replicas * sequences / out.latency_seconds;
+  out.running = all;
+  out.requests_per_second = model.plan().replicas * all / out.latency_seconds;
 }
 
 // Where the time of a mean request goes: its own prefill, its steps among `running` others, and the
@@ -336,7 +349,7 @@ ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& 
       break;
     case Arrival::static_batch:
       if (model.runs_whole_batch() || model.most_sequences() >= static_cast<double>(plan.batch))
-        predict_batch(model, static_cast<double>(plan.batch), out);
+        predict_batch(model, plan.batch, out);
       else
         predict_batch_in_turns(model, out);
       break;

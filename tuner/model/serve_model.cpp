@@ -35,42 +35,68 @@ ServeParts& ServeParts::add(const ServeParts& other, double times) {
 }
 
 ServeModel::ServeModel(const ServeScenario& scenario, const ServePlan& plan)
-    : scenario_(&scenario), plan_(plan), rates_(&scenario.rates_of(plan.weights)) {
+    : scenario_(&scenario),
+      plan_(plan),
+      rates_(&scenario.rates_of(plan.weights)),
+      split_rates_(&scenario.rates_of(split_format(plan.weights, !scenario.model.is_dense()))) {
   const DeviceSpec& device = scenario.cluster.device;
   if (plan.tp > 1) curve_ = scenario.curves.curve(scenario.cluster.interconnect, device, plan.tp);
   memory_rate_ = device.memory_bytes_per_second;
+  const ServeFormat split = split_format(plan.weights, !scenario.model.is_dense());
   product_peak_ = device.peak(product_precision(plan.weights, device));
+  split_peak_ = device.peak(product_precision(split, device));
   storage_peak_ = device.peak(product_precision(ServeFormat::bf16, device));
   if (device.is_cpu()) {
     const int ranks = plan.gpus();
     const int cores = std::max(1, device.multiprocessors / ranks);
-    for (double* rate : {&memory_rate_, &product_peak_, &storage_peak_}) *rate *= cores;
+    for (double* rate : {&memory_rate_, &product_peak_, &split_peak_, &storage_peak_})
+      *rate *= cores;
     turns_ = std::max(1.0, static_cast<double>(plan.tp * plan.replicas) / device.multiprocessors);
   }
-  size_layer();
+  size_layers();
+  size_cache();
 }
 
-void ServeModel::size_layer() {
+void ServeModel::size_layers() {
   const engine::ModelSpec& model = scenario_->model;
-  const double tp = plan_.tp;
   const int64_t vocab = engine::padded_vocab(model.vocab, 1, plan_.tp);
   const engine::RankParameters rank = engine::rank_parameters(model, plan_.tp, vocab);
-  const double kv_heads =
-      std::max(1.0, static_cast<double>(model.kv_heads) / tp);  // replicated beyond one a rank
   const double element = activation_element(scenario_->cluster.device);
-  layer_weights_ = static_cast<double>(rank.layer);
-  layer_bytes_ = layer_weights_ * bytes_of(plan_.weights);
-  kv_layer_bytes_ = 2 * kv_heads * static_cast<double>(model.head_dim) * bytes_of(plan_.kv);
-  elementwise_width_ =
-      static_cast<double>((model.gated_mlp ? 3 : 2) * model.ffn_hidden + model.q_width()) / tp;
+  const double split = bytes_of(split_format(plan_.weights, !model.is_dense()));
+  const auto sized = [&](int64_t count, int64_t parameters) {
+    const auto each = static_cast<double>(parameters);
+    return Layers{static_cast<double>(count), each, each * split};
+  };
+  dense_ = sized(model.is_dense() ? model.layers : model.moe.dense_layers, rank.layer);
+  mixture_ = sized(model.layers - static_cast<int64_t>(dense_.count), rank.mixture_layer);
+  expert_parameters_ = static_cast<double>(rank.expert);
+  expert_bytes_ = expert_parameters_ * bytes_of(plan_.weights);
   head_weights_ = static_cast<double>(rank.head);
   const double first = static_cast<double>(rank.embedding + rank.positions) * element;
   const double last = static_cast<double>(rank.head + rank.final_norm) * element;
   // A tied matrix is held once where both ends are on one GPU.
   const bool both = plan_.pp == 1;
   end_bytes_ = both ? first + (model.tied_embeddings ? 0 : last) : std::max(first, last);
-  const double layers = std::ceil(static_cast<double>(model.layers) / plan_.pp);
-  kv_token_bytes_ = kv_layer_bytes_ * layers;
+}
+
+// Latent attention keeps one compressed vector and the rotary part of a key for all heads, on every
+// rank, and decodes on it without unfolding it (DeepSeek-AI 2024, section 2.1).
+void ServeModel::size_cache() {
+  const engine::ModelSpec& model = scenario_->model;
+  const engine::LatentAttentionSpec& mla = model.mla;
+  const double tp = plan_.tp;
+  const auto heads = static_cast<double>(model.heads) / tp;
+  if (model.has_latent_attention()) {
+    kv_layer_bytes_ = static_cast<double>(mla.kv_rank + mla.rope_dim) * bytes_of(plan_.kv);
+    score_width_ = heads * static_cast<double>(2 * mla.kv_rank + mla.rope_dim);
+    prompt_width_ = heads * static_cast<double>(mla.nope_dim + mla.rope_dim + mla.value_dim);
+  } else {
+    const double kv_heads =
+        std::max(1.0, static_cast<double>(model.kv_heads) / tp);  // replicated beyond one a rank
+    kv_layer_bytes_ = 2 * kv_heads * static_cast<double>(model.head_dim) * bytes_of(plan_.kv);
+    prompt_width_ = score_width_ = 2 * heads * static_cast<double>(model.head_dim);
+  }
+  kv_token_bytes_ = kv_layer_bytes_ * std::ceil(layers() / plan_.pp);
 
   const int64_t group = model.heads / model.kv_heads;
   if (!scenario_->stack.current().reads_kv_once(group)) {
@@ -80,48 +106,126 @@ void ServeModel::size_layer() {
   }
 }
 
-ServeParts ServeModel::iteration(const Iteration& work) const {
+// Products of all tokens with the weights that all of them pass.
+void ServeModel::add_products(double tokens, ServeParts& parts) const {
+  for (const Layers& kind : {dense_, mixture_}) {
+    const double arithmetic =
+        2 * tokens * kind.parameters / (split_peak_ * split_rates_->gemm_efficiency);
+    const double reading = kind.bytes / (memory_rate_ * split_rates_->gemm_bandwidth_share);
+    // The excess over the smaller one belongs to the larger.
+    parts[arithmetic > reading ? ServePart::compute : ServePart::weights] +=
+        kind.count * cubic_max(arithmetic, reading);
+  }
+}
+
+// Products with the routed experts. Of E experts, T tokens that choose k each touch
+// E (1 − (1 − k/E)^T) if they choose evenly and apart from each other; as they do not, fewer tokens
+// count. Every rank reads a slice of all of them; with ep > 1 whole ones, and the busiest rank is
+// as far above the mean as the largest of ep normal numbers.
+void ServeModel::add_experts(double tokens, ServeParts& parts) const {
+  if (mixture_.count == 0) return;
+  const engine::ExpertSpec& moe = scenario_->model.moe;
+  const double groups = plan_.ep;
+  const auto experts = static_cast<double>(moe.experts);
+  const auto per_token = static_cast<double>(moe.per_token);
+  const double held = experts / groups;
+  const double share = plan_.tp / groups;  // ranks that share an expert
+  const double touched =
+      1 - std::pow(1 - per_token / experts, std::max(1.0, tokens * rates_->expert_evenness));
+  const double above = std::sqrt(2 * std::log(groups));
+  const double mean_visits = tokens * per_token / groups;
+  const double visits =
+      std::min(mean_visits + above * std::sqrt(mean_visits), tokens * std::min(per_token, held));
+  const double distinct =
+      std::min(held, held * touched + above * std::sqrt(held * touched * (1 - touched)));
+  const double arithmetic =
+      2 * visits * expert_parameters_ / share / (product_peak_ * rates_->gemm_efficiency);
+  const double reading =
+      distinct * expert_bytes_ / share / (memory_rate_ * rates_->gemm_bandwidth_share);
+  const double width = static_cast<double>(moe.ffn_hidden) / share;
+  const double slower = rates_->expert_factor * (1 + rates_->expert_half_width / width);
+  parts[arithmetic > reading ? ServePart::compute : ServePart::weights] +=
+      mixture_.count * slower * cubic_max(arithmetic, reading);
+  parts[ServePart::overhead] += mixture_.count * rates_->expert_layer_seconds;
+}
+
+void ServeModel::add_attention(const Iteration& work, ServeParts& parts) const {
   const engine::ModelSpec& model = scenario_->model;
-  const ServeRates& rates = *rates_;
-  const auto layers = static_cast<double>(model.layers);
+  const auto window = static_cast<double>(model.sliding_window);
+  const auto windowed = static_cast<double>(window > 0 ? model.windowed_layers : 0);
+  const double whole = layers() - windowed;
+  // Tokens that a generated one attends to, over all layers.
+  const double seen = whole * work.context + windowed * std::min(work.context, window);
+  const double reading = work.sequences * seen * kv_layer_bytes_ * reread_ /
+                         (memory_rate_ * rates_->kv_bandwidth_share);
+  const double scores =
+      model.has_latent_attention()
+          ? 2 * work.sequences * seen * score_width_ / (storage_peak_ * rates_->prefill_efficiency)
+          : 0;  // of grouped heads the cache is read more slowly
+  parts[ServePart::kv] += cubic_max(reading, scores);
+  const double length = work.prompt_tokens;
+  if (work.prompts * length <= 0) return;
+  // The mean over a prompt's tokens.
+  const double before =
+      whole * length / 2 +
+      windowed * (length > window ? window - window * window / (2 * length) : length / 2);
+  parts[ServePart::compute] += 2 * work.prompts * length * before * prompt_width_ /
+                               (storage_peak_ * rates_->prefill_efficiency) *
+                               (1 + rates_->prefill_half_tokens / length);
+  parts[ServePart::overhead] += layers() * rates_->prefill_layer_seconds;
+}
+
+// All-reduces after attention and MLP, whatever the MLP is: every rank has all tokens, and sums
+// what its experts, or its slices of them, make of them.
+void ServeModel::add_messages(double tokens, ServeParts& parts) const {
+  if (plan_.tp == 1) return;
+  const engine::ModelSpec& model = scenario_->model;
+  const double bytes =
+      tokens * static_cast<double>(model.hidden) * activation_element(scenario_->cluster.device);
+  const double each = rates_->reduce_factor * curve_.seconds(plan_.tp, bytes) +
+                      rates_->reduce_extra_seconds * std::log2(plan_.tp);
+  parts[ServePart::communication] += layers() * (model.parallel_block ? 1 : 2) * each;
+}
+
+// Elements that a token moves on a rank in all layers, apart from the products: residuals and
+// norms, the MLP's activations, queries; of routed experts also four passes over its copies, which
+// are sorted by expert and summed up again.
+double ServeModel::elementwise_width() const {
+  const engine::ModelSpec& model = scenario_->model;
   const auto hidden = static_cast<double>(model.hidden);
+  const double matrices = model.gated_mlp ? 3 : 2;
+  const double tp = plan_.tp;
+  const auto query = static_cast<double>(model.q_width()) / tp;
+  const auto visits = static_cast<double>(model.moe.per_token);
+  const double dense = matrices * static_cast<double>(model.ffn_hidden) / tp;
+  const double mixture = matrices *
+                             (visits * static_cast<double>(model.moe.ffn_hidden) +
+                              static_cast<double>(model.moe.shared_hidden)) /
+                             tp +
+                         4 * visits * hidden / plan_.ep;
+  return layers() * (rates_->elementwise_passes * hidden + query) + dense_.count * dense +
+         mixture_.count * mixture;
+}
+
+ServeParts ServeModel::iteration(const Iteration& work) const {
+  const ServeRates& rates = *rates_;
+  const auto hidden = static_cast<double>(scenario_->model.hidden);
   const double element = activation_element(scenario_->cluster.device);
-  const double prompt_tokens = work.prompts * work.prompt_tokens;
-  const double tokens = work.sequences + prompt_tokens;
+  const double tokens = work.sequences + work.prompts * work.prompt_tokens;
   const double rows = work.sequences + work.prompts;
   ServeParts parts;
-
-  const double arithmetic = 2 * tokens * layer_weights_ / (product_peak_ * rates.gemm_efficiency);
-  const double reading = layer_bytes_ / (memory_rate_ * rates.gemm_bandwidth_share);
-  const double gemm = cubic_max(arithmetic, reading);
-  // The excess over the smaller one belongs to the larger.
-  parts[arithmetic > reading ? ServePart::compute : ServePart::weights] += layers * gemm;
-
-  parts[ServePart::kv] += layers * work.sequences * work.context * kv_layer_bytes_ * reread_ /
-                          (memory_rate_ * rates.kv_bandwidth_share);
-  if (prompt_tokens > 0) {
-    const double scores = 4 * prompt_tokens * work.prompt_tokens / 2 *
-                          static_cast<double>(model.q_width()) / plan_.tp;
-    parts[ServePart::compute] += layers * scores / (storage_peak_ * rates.prefill_efficiency) *
-                                 (1 + rates.prefill_half_tokens / work.prompt_tokens);
-    parts[ServePart::overhead] += layers * rates.prefill_layer_seconds;
-  }
-  parts[ServePart::compute] += layers * tokens * element *
-                               (rates.elementwise_passes * hidden + elementwise_width_) /
-                               memory_rate_;
-
-  if (plan_.tp > 1) {
-    const double each = rates.reduce_factor * curve_.seconds(plan_.tp, tokens * hidden * element) +
-                        rates.reduce_extra_seconds * std::log2(plan_.tp);
-    parts[ServePart::communication] += layers * (model.parallel_block ? 1 : 2) * each;
-  }
+  add_products(tokens, parts);
+  add_experts(tokens, parts);
+  add_attention(work, parts);
+  parts[ServePart::compute] += tokens * element * elementwise_width() / memory_rate_;
+  add_messages(tokens, parts);
   for (double& seconds : parts.seconds) seconds *= turns_;
   const double logits =
       turns_ * std::max(2 * rows * head_weights_ / (storage_peak_ * rates.gemm_efficiency),
                         head_weights_ * element / (memory_rate_ * rates.gemm_bandwidth_share));
   parts[ServePart::weights] += logits;
   parts[ServePart::overhead] +=
-      layers * rates.layer_seconds + rates.step_seconds + rates.sequence_seconds * rows;
+      layers() * rates.layer_seconds + rates.step_seconds + rates.sequence_seconds * rows;
   if (plan_.pp > 1) {
     const Interconnect& link = scenario_->cluster.interconnect;
     const bool inside = plan_.tp * plan_.pp <= link.domain_gpus || link.nic_bytes_per_second <= 0;
@@ -146,9 +250,13 @@ double ServeModel::activation_bytes(double sequences) const {
   double tokens = sequences * input;
   if (!runs_whole_batch())
     tokens = std::min(tokens, std::max(static_cast<double>(stack.prompt_tokens), input));
-  const double width = 6 * static_cast<double>(model.hidden) +
-                       static_cast<double>((model.gated_mlp ? 3 : 2) * model.ffn_hidden +
-                                           model.q_width() + 2 * model.kv_width()) /
+  const engine::ExpertSpec& moe = model.moe;
+  const int64_t visited = std::max(dense_.count > 0 ? model.ffn_hidden : 0,
+                                   moe.per_token * moe.ffn_hidden + moe.shared_hidden);
+  const double copies = 6 + static_cast<double>(moe.per_token);  // a token's, one for each expert
+  const double width = copies * static_cast<double>(model.hidden) +
+                       static_cast<double>((model.gated_mlp ? 3 : 2) * visited + model.q_width() +
+                                           2 * model.kv_width()) /
                            plan_.tp;
   constexpr double kSampledRows = 256;  // whose logits are live at a time, in-flight batching
   const double rows = runs_whole_batch() ? sequences : std::min(sequences, kSampledRows);
@@ -156,9 +264,14 @@ double ServeModel::activation_bytes(double sequences) const {
          stack.logit_bytes * rows * static_cast<double>(model.vocab);
 }
 
+// The fullest stage has as many of the heavier layers as there are.
 double ServeModel::weight_bytes() const {
-  return layer_bytes_ * std::ceil(static_cast<double>(scenario_->model.layers) / plan_.pp) +
-         end_bytes_;
+  const engine::ModelSpec& model = scenario_->model;
+  const double stage = std::ceil(layers() / plan_.pp);
+  const double mixture =
+      mixture_.bytes + static_cast<double>(model.moe.experts) * expert_bytes_ / plan_.tp;
+  const double mixtures = std::min(mixture_.count, stage);
+  return mixtures * mixture + (stage - mixtures) * dense_.bytes + end_bytes_;
 }
 
 double ServeModel::runtime_bytes() const {

@@ -83,7 +83,14 @@ class ServeModel {
   const ServeRates& rates() const { return *rates_; }
 
  private:
-  void size_layer();
+  void size_layers();
+  void size_cache();
+  void add_products(double tokens, ServeParts& parts) const;
+  void add_experts(double tokens, ServeParts& parts) const;
+  void add_attention(const Iteration& work, ServeParts& parts) const;
+  void add_messages(double tokens, ServeParts& parts) const;
+  double elementwise_width() const;
+  double layers() const { return dense_.count + mixture_.count; }
   double activation_bytes(double sequences) const;
   double weight_bytes() const;
   double runtime_bytes() const;
@@ -92,19 +99,26 @@ class ServeModel {
   ServePlan plan_;
   const ServeRates* rates_;
   ReduceCurve curve_;
-  // Of one layer on one GPU.
-  double layer_weights_ = 0;  // parameters
-  double layer_bytes_ = 0;
-  double kv_layer_bytes_ = 0;     // of one token
-  double elementwise_width_ = 0;  // elements a token moves, apart from the hidden ones
-  double reread_ = 1;             // how often the KV cache is read, in bytes of memory time
+  const ServeRates* split_rates_;  // of what all tokens pass, in its own format
+  // Layers of one kind on one GPU: what all tokens pass of them, without the routed experts.
+  struct Layers {
+    double count = 0;
+    double parameters = 0, bytes = 0;  // of one
+  };
+  Layers dense_, mixture_;
+  double expert_parameters_ = 0, expert_bytes_ = 0;  // of one routed expert, whole
+  double kv_layer_bytes_ = 0;                        // of one token in one layer
+  double score_width_ = 0;   // of a token's query and its sum of values, while decoding
+  double prompt_width_ = 0;  // the same within a prompt
+  double reread_ = 1;        // how often the KV cache is read, in bytes of memory time
   double head_weights_ = 0;
   double end_bytes_ = 0;  // embedding and head of a stage that has both, or the larger
   double kv_token_bytes_ = 0;
   // On a CPU the ranks share the cores: above 1 they take turns.
   double turns_ = 1;
   double memory_rate_ = 0;
-  double product_peak_ = 0;  // of the products
+  double product_peak_ = 0;  // of products with the plan's weights
+  double split_peak_ = 0;    // of what all tokens pass
   double storage_peak_ = 0;  // of attention and the head
 };
 

@@ -41,9 +41,14 @@ Precision product_precision(ServeFormat weights, const DeviceSpec& device) {
   return has(Precision::fp16) ? Precision::fp16 : Precision::f32;
 }
 
+ServeFormat split_format(ServeFormat weights, bool mixture) {
+  return mixture && bytes_of(weights) < 1 ? ServeFormat::bf16 : weights;
+}
+
 std::string describe(const ServePlan& plan) {
   std::string text;
   if (plan.tp > 1) text += fmt::format("TP {}  ", plan.tp);
+  if (plan.ep > 1) text += fmt::format("EP {}  ", plan.ep);
   if (plan.pp > 1) text += fmt::format("PP {}  ", plan.pp);
   if (plan.replicas > 1) text += fmt::format("{} replicas  ", plan.replicas);
   return text + fmt::format("batch {}  {} weights  {} KV", plan.batch, name_of(plan.weights),
@@ -51,11 +56,9 @@ std::string describe(const ServePlan& plan) {
 }
 
 nlohmann::json serve_plan_to_json(const ServePlan& plan) {
-  return {{"tp", plan.tp},
-          {"pp", plan.pp},
-          {"replicas", plan.replicas},
-          {"batch", plan.batch},
-          {"weights", name_of(plan.weights)},
+  return {{"tp", plan.tp},         {"pp", plan.pp},
+          {"ep", plan.ep},         {"replicas", plan.replicas},
+          {"batch", plan.batch},   {"weights", name_of(plan.weights)},
           {"kv", name_of(plan.kv)}};
 }
 
@@ -67,6 +70,7 @@ ServePlan serve_plan_from_json(const nlohmann::json& json, const std::string& so
   ServePlan plan;
   plan.tp = static_cast<int>(object.integer("tp", kDegree));
   plan.pp = static_cast<int>(object.integer("pp", kDegree));
+  plan.ep = static_cast<int>(object.integer("ep", kDegree, 1));
   plan.replicas = static_cast<int>(object.integer("replicas", kDegree));
   plan.batch = object.integer("batch", {1, 1'000'000'000});
   plan.weights = static_cast<ServeFormat>(object.choice("weights", names));

@@ -24,6 +24,9 @@ double bytes_of(ServeFormat format);
 // The format in which the products run on the device: that of the weights where it has the
 // arithmetic, else 16 bit, else f32.
 engine::Precision product_precision(ServeFormat weights, const DeviceSpec& device);
+// The format of everything but the routed experts: checkpoints of mixtures with 4-bit weights keep
+// the rest in 16 bits (the model cards of gpt-oss, Kimi K2.5 and of NVIDIA's NVFP4 mixtures).
+ServeFormat split_format(ServeFormat weights, bool mixture);
 
 struct ServePlan {
   int tp = 1;
@@ -33,6 +36,8 @@ struct ServePlan {
   int64_t batch = 1;
   ServeFormat weights = ServeFormat::bf16;
   ServeFormat kv = ServeFormat::bf16;
+  // Of the tp ranks, groups that each hold whole experts; 1 = every rank holds a slice of all.
+  int ep = 1;
 
   int gpus() const { return tp * pp * replicas; }
   bool operator==(const ServePlan&) const = default;

@@ -31,6 +31,10 @@ constexpr Field kFields[] = {
     {"prefill_efficiency", &ServeRates::prefill_efficiency},
     {"prefill_half_tokens", &ServeRates::prefill_half_tokens},
     {"elementwise_passes", &ServeRates::elementwise_passes},
+    {"expert_factor", &ServeRates::expert_factor},
+    {"expert_half_width", &ServeRates::expert_half_width},
+    {"expert_evenness", &ServeRates::expert_evenness},
+    {"expert_layer_seconds", &ServeRates::expert_layer_seconds},
     {"layer_seconds", &ServeRates::layer_seconds},
     {"prefill_layer_seconds", &ServeRates::prefill_layer_seconds},
     {"step_seconds", &ServeRates::step_seconds},
@@ -59,6 +63,9 @@ std::span<const ConstantName> field_names() {
 
 // A ring pays a latency at each of its steps; every doubling of the nodes costs a longer one.
 constexpr double kRingStepSeconds = 2e-6, kNetworkSeconds = 60e-6;
+// What a ring over several nodes reaches of what the network cards of a node carry together, by
+// FasterTransformer's runs on two and four nodes (docs/gpt_guide.md).
+constexpr double kNetworkShare = 0.9;
 
 }  // namespace
 
@@ -115,7 +122,8 @@ ReduceCurve ReduceCurves::curve(const Interconnect& link, const DeviceSpec& devi
   // Over several nodes: the ring is as fast as the network of a node, whose cards work together.
   const double hops = std::log2(static_cast<double>(ranks) / inside);
   const double start = kNetworkSeconds * hops;
-  const double rate = std::min(curve.ring_bytes_per_second, 0.375 * link.nic_bytes_per_second);
+  const double rate =
+      std::min(curve.ring_bytes_per_second, kNetworkShare * link.nic_bytes_per_second);
   return {start, rate, start, rate};
 }
 
@@ -142,14 +150,18 @@ const std::vector<std::string>& ServeRatesTable::constant_names() {
 }
 
 std::vector<size_t> ServeRatesTable::applicable(const ClusterSpec& cluster, const ServeStack& stack,
-                                                ServeFormat weights) const {
+                                                ServeFormat weights, bool mixture) const {
   const Precision product = product_precision(weights, cluster.device);
   const std::string format(product == Precision::fp16 ? "bf16" : name_of(product));
   const std::string& architecture = cluster.device.architecture;
-  const std::string scopes[] = {cluster.system,
+  // Weights that kernels unpack before 16-bit products.
+  const bool unpacked = bytes_of(weights) < 1 && format == "bf16";
+  const std::string scopes[] = {mixture ? "mixture" : "dense",
+                                cluster.system,
                                 cluster.device.name,
                                 stack.release_scope(),
                                 stack.scope(),
+                                unpacked ? "unpacked" : "native",
                                 architecture + "/" + format,
                                 architecture,
                                 format,
@@ -173,8 +185,8 @@ void use_rates(ServeScenario& scenario, const ServeRatesTable& table) {
   scenario.curves = table.curves();
   for (size_t i = 0; i < scenario.rates.size(); ++i) {
     ServeRates& rates = scenario.rates[i];
-    rates = table.resolve(
-        table.applicable(scenario.cluster, scenario.stack, static_cast<ServeFormat>(i)));
+    rates = table.resolve(table.applicable(
+        scenario.cluster, scenario.stack, static_cast<ServeFormat>(i), !scenario.model.is_dense()));
     const auto& own = scenario.cluster.device.serve_rates;
     for (const Field& field : kFields)
       if (const auto found = own.find(std::string(field.name)); found != own.end())
@@ -184,7 +196,9 @@ void use_rates(ServeScenario& scenario, const ServeRatesTable& table) {
 
 std::vector<std::string> not_served(const engine::ModelSpec& model) {
   std::vector<std::string> reasons = model.not_modelled;
-  if (!model.is_dense() && reasons.empty()) reasons.push_back("mixture of experts");
+  std::erase_if(reasons, [](const std::string& reason) {
+    return reason == engine::kMixtureReason || reason == engine::kLatentReason;
+  });
   return reasons;
 }
 

@@ -23,6 +23,11 @@ struct ServeRates {
   double prefill_efficiency = 0;
   double prefill_half_tokens = 0;
   double elementwise_passes = 0;
+  // Routed experts.
+  double expert_factor = 0;
+  double expert_half_width = 0;
+  double expert_evenness = 0;
+  double expert_layer_seconds = 0;
   // Fixed times.
   double layer_seconds = 0;
   double prefill_layer_seconds = 0;
@@ -82,7 +87,7 @@ class ServeRatesTable : public ConstantTable {
   static const std::vector<std::string>& constant_names();
 
   std::vector<size_t> applicable(const ClusterSpec& cluster, const ServeStack& stack,
-                                 ServeFormat weights) const;
+                                 ServeFormat weights, bool mixture) const;
   ServeRates resolve(const std::vector<size_t>& applicable) const;
   // `constants` in the order of the names.
   static ServeRates rates_of(std::span<const double> constants);

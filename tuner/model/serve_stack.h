@@ -36,9 +36,12 @@ struct ServeStack {
   std::vector<ServeRelease> releases;
   size_t release = 0;  // of them, the one that is predicted
 
-  bool in_flight = true;         // sequences join and leave the running batch
-  bool pipeline = true;          // pipeline parallelism is offered
-  bool micro_batches = false;    // splits a static batch over the pipeline stages
+  bool in_flight = true;       // sequences join and leave the running batch
+  bool pipeline = true;        // pipeline parallelism is offered
+  bool micro_batches = false;  // splits a static batch over the pipeline stages
+  // Tokens of a part at most: a batch is split where the stages divide it, then halved as long as
+  // it can be; 0 = into as many parts as there are stages.
+  int64_t micro_batch_tokens = 0;
   bool divisible_vocab = false;  // the vocabulary must divide by tp
   int64_t prompt_tokens = 0;     // of one iteration at most, in-flight batching
   int64_t sequences = 0;         // in flight at most

@@ -7,7 +7,7 @@ namespace tuner {
 namespace {
 
 constexpr std::string_view kHeader =
-    "kind,tp,pp,replicas,batch,weights,kv,latency_seconds,ttft_seconds,tpot_seconds,"
+    "kind,tp,ep,pp,replicas,batch,weights,kv,latency_seconds,ttft_seconds,tpot_seconds,"
     "tokens_per_second,tokens_per_second_per_gpu,limit,peak_bytes,fits,meets_budget,"
     "cost_per_million_tokens,model,gpu,gpus,stack\n";
 
@@ -18,9 +18,9 @@ std::string known(const ServeRecord& record, double value) {
 
 std::string row(std::string_view kind, const Question& question, const ServeRecord& r) {
   return fmt::format(
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", kind, r.plan.tp,
-      r.plan.pp, r.plan.replicas, r.plan.batch, name_of(r.plan.weights), name_of(r.plan.kv),
-      known(r, r.latency.value), known(r, r.ttft.value), known(r, r.tpot.value),
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", kind, r.plan.tp,
+      r.plan.ep, r.plan.pp, r.plan.replicas, r.plan.batch, name_of(r.plan.weights),
+      name_of(r.plan.kv), known(r, r.latency.value), known(r, r.ttft.value), known(r, r.tpot.value),
       known(r, r.throughput.value), known(r, r.per_gpu), csv_field(r.limit), known(r, r.peak_bytes),
       r.predicted && r.fits, r.predicted && r.meets, r.cost ? fmt::format("{}", *r.cost) : "",
       csv_field(question.model), csv_field(question.gpu), question.gpus, csv_field(question.stack));

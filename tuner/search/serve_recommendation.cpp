@@ -260,7 +260,8 @@ std::vector<std::string> serve_assumptions(const ServeScenario& s) {
                                100 * work.length_spread));
   list.emplace_back("TPOT is (latency − TTFT) / (output − 1); tokens are generated ones");
   list.push_back(fmt::format("release {} of {}", s.stack.current().name, s.stack.name));
-  if (s.model.sliding_window > 0) list.emplace_back("sliding windows are counted as full context");
+  if (s.model.sliding_window > 0)
+    list.emplace_back("sliding windows shorten attention; their KV cache is counted whole");
   list.emplace_back(
       "all prompts are equally long; prefix caching, speculative decoding and "
       "splitting prefill from decode are not modelled");
@@ -300,6 +301,7 @@ std::string difference(const ServePlan& plan, const ServePlan& other) {
     if (a != b) parts.push_back(fmt::format("{} {} instead of {}", name_of(b), name, name_of(a)));
   };
   number("tp", plan.tp, other.tp);
+  number("ep", plan.ep, other.ep);
   number("pp", plan.pp, other.pp);
   number("replicas", plan.replicas, other.replicas);
   number("batch", plan.batch, other.batch);

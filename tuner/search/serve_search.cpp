@@ -55,7 +55,7 @@ class Enumeration {
   }
 
  private:
-  using Kind = std::tuple<int, int, ServeFormat, ServeFormat>;
+  using Kind = std::tuple<int, int, int, ServeFormat, ServeFormat>;
 
   void formats(ServeFormat weights, ServeFormat kv) {
     const int gpus = s_.cluster.gpus;
@@ -63,13 +63,22 @@ class Enumeration {
       if (only_.tp.empty() ? tp > kLargestTensor : !allows(only_.tp, tp)) continue;
       for (int pp = 1; pp <= gpus / tp && pp <= s_.model.layers; ++pp) {
         if (only_.pp.empty() ? !is_usual(pp) : !allows(only_.pp, pp)) continue;
-        ServePlan plan{tp, pp, gpus / (tp * pp), 1, weights, kv};
-        ++result_.candidates;
-        if (!tensor_is_legal(s_, tp) || !serve_violations(s_, plan).empty()) continue;
-        ++result_.legal;
-        degrees(plan);
+        for (const int ep : expert_degrees(tp)) {
+          const ServePlan plan{tp, pp, gpus / (tp * pp), 1, weights, kv, ep};
+          ++result_.candidates;
+          if (!tensor_is_legal(s_, tp) || !serve_violations(s_, plan).empty()) continue;
+          ++result_.legal;
+          degrees(plan);
+        }
       }
     }
+  }
+
+  // All experts sliced, or all of them whole, unless others are asked for.
+  std::vector<int> expert_degrees(int tp) const {
+    if (!only_.ep.empty()) return only_.ep;
+    if (s_.model.is_dense() || tp == 1) return {1};
+    return {1, tp};
   }
 
   // Deep pipelines with uneven stages are not tried unless they are asked for.
@@ -137,7 +146,7 @@ class Enumeration {
     ++result_.fits;
     result_.meets += candidate.meets();
     all_.push_back(candidate);
-    const Kind kind{plan.tp, plan.pp, plan.weights, plan.kv};
+    const Kind kind{plan.tp, plan.ep, plan.pp, plan.weights, plan.kv};
     const auto [place, is_new] = kinds_.emplace(kind, candidate);
     if (!is_new && is_better(candidate, place->second)) place->second = candidate;
     return candidate;

@@ -29,7 +29,7 @@ struct ServeBudgets {
 // What the user wants of a plan; empty = whatever is best. Formats are never more than is asked
 // for.
 struct ServeRestrictions {
-  std::vector<int> tp, pp, replicas;
+  std::vector<int> tp, ep, pp, replicas;
   std::vector<int64_t> batch;
   std::vector<ServeFormat> weights, kv;  // empty = as in the checkpoint
 };
@@ -57,8 +57,8 @@ struct ServeCandidate {
 struct ServeSearchResult {
   int64_t candidates = 0, legal = 0, fits = 0, meets = 0;
   double seconds = 0;  // wall time of the search
-  // The best of every kind (tp, pp, formats), best first: those that meet the budgets by throughput
-  // (by latency where a throughput is asked for), then the others by how much they miss.
+  // The best of every kind (tp, ep, pp, formats), best first: those that meet the budgets by
+  // throughput (by latency where a throughput is asked for), then the others by how much they miss.
   std::vector<ServeCandidate> best;
   std::vector<ServeCandidate> all;  // that fit, in no order
   // Latency against throughput of all GPUs, over everything that fits: from the lowest latency to

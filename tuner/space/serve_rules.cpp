@@ -23,7 +23,14 @@ bool divides_heads(const ServeScenario& s, int tp) { return s.model.heads % tp =
 bool divides_kv_heads(const ServeScenario& s, int tp) {
   return s.model.kv_heads % tp == 0 || tp % s.model.kv_heads == 0;
 }
-bool divides_width(const ServeScenario& s, int tp) { return s.model.ffn_hidden % tp == 0; }
+// The MLP that every rank holds a slice of: that of dense layers, or of the shared experts.
+int64_t split_width(const ServeScenario& s) {
+  if (s.model.is_dense() || s.model.moe.dense_layers > 0) return s.model.ffn_hidden;
+  return s.model.moe.shared_hidden;
+}
+bool divides_width(const ServeScenario& s, int tp) {
+  return split_width(s) % tp == 0 && s.model.moe.shared_hidden % tp == 0;
+}
 bool divides_vocab(const ServeScenario& s, int tp) {
   return !s.stack.divisible_vocab || s.model.vocab % tp == 0;
 }
@@ -67,13 +74,37 @@ void add_tensor(const ServeScenario& s, int tp, std::vector<Violation>& found) {
                      near()});
   if (!divides_width(s, tp))
     found.push_back({"AT0107",
-                     fmt::format("tp {} does not divide the MLP width {}", tp, s.model.ffn_hidden),
+                     fmt::format("tp {} does not divide the MLP width {}", tp, split_width(s)),
                      near()});
   if (!divides_vocab(s, tp))
     found.push_back({"AT0108",
                      fmt::format("tp {} does not divide the vocabulary {}, which {} does not pad",
                                  tp, s.model.vocab, s.stack.name),
                      near()});
+}
+
+bool divides_experts(const ServeScenario& s, int tp, int ep) {
+  return tp % ep == 0 && s.model.moe.experts % ep == 0 && s.model.moe.ffn_hidden % (tp / ep) == 0;
+}
+
+void add_experts(const ServeScenario& s, const ServePlan& plan, std::vector<Violation>& found) {
+  if (s.model.is_dense()) {
+    if (plan.ep > 1)
+      found.push_back({"AT0132",
+                       fmt::format("ep {} needs experts, and {} is dense", plan.ep, s.model.name),
+                       {"ep 1"}});
+    return;
+  }
+  if (divides_experts(s, plan.tp, plan.ep)) return;
+  std::vector<std::string> near;
+  for (int ep = 1; ep <= plan.tp; ++ep)
+    if (divides_experts(s, plan.tp, ep)) near.push_back(fmt::format("ep {}", ep));
+  if (near.empty()) near = nearest_tensor(s, plan.tp);
+  found.push_back({"AT0132",
+                   fmt::format("ep {} must divide tp {} and the {} experts, and tp / ep their "
+                               "width {}",
+                               plan.ep, plan.tp, s.model.moe.experts, s.model.moe.ffn_hidden),
+                   std::move(near)});
 }
 
 void add_formats(const ServeScenario& s, const ServePlan& plan, std::vector<Violation>& found) {
@@ -86,6 +117,20 @@ void add_formats(const ServeScenario& s, const ServePlan& plan, std::vector<Viol
     found.push_back({"AT0130",
                      fmt::format("the stack {} has no {} KV cache", s.stack.name, name_of(plan.kv)),
                      names_of(s.stack.kv)});
+}
+
+// Lengths that fill the positions: the prompt kept, the output kept, or, where neither leaves room
+// for the other, both in their proportion.
+std::vector<std::string> nearest_lengths(const ServeWorkload& work, int64_t positions) {
+  std::vector<std::string> near;
+  if (work.input < positions) near.push_back(fmt::format("output {}", positions - work.input));
+  if (work.output < positions) near.push_back(fmt::format("input {}", positions - work.output));
+  if (!near.empty() || positions < 2) return near;
+  const double share =
+      static_cast<double>(work.input) / static_cast<double>(work.input + work.output);
+  const auto input = std::clamp<int64_t>(
+      static_cast<int64_t>(share * static_cast<double>(positions)), 1, positions - 1);
+  return {fmt::format("input {} and output {}", input, positions - input)};
 }
 
 }  // namespace
@@ -124,13 +169,11 @@ std::vector<Violation> serve_scenario_violations(const ServeScenario& s) {
   const ServeWorkload& work = s.workload;
   const int64_t length = work.input + work.output;
   if (s.model.positions > 0 && length > s.model.positions) {
-    const int64_t left = s.model.positions - work.input;
     found.push_back(
         {"AT0115",
          fmt::format("input {} + output {} = {} tokens are longer than the {} positions of {}",
                      work.input, work.output, length, s.model.positions, s.model.name),
-         left > 0 ? std::vector{fmt::format("output {}", left)}
-                  : std::vector{fmt::format("input {}", s.model.positions - work.output)}});
+         nearest_lengths(work, s.model.positions)});
   }
   const bool loaded = work.arrival == Arrival::closed_loop || work.arrival == Arrival::poisson;
   if (loaded && !s.stack.in_flight)
@@ -156,6 +199,7 @@ std::vector<Violation> serve_violations(const ServeScenario& s, const ServePlan&
                      s.cluster.gpus),
          {fmt::format("replicas {}", std::max(1, s.cluster.gpus / (plan.tp * plan.pp)))}});
   add_tensor(s, plan.tp, found);
+  add_experts(s, plan, found);
   if (plan.pp > 1 && !s.stack.pipeline)
     found.push_back({"AT0121",
                      fmt::format("the stack {} has no pipeline parallelism", s.stack.name),

@@ -19,10 +19,10 @@ class Problem {
     std::set<size_t> used;
     for (const FitRun* run : runs)
       for (const size_t entry : run->applicable)
-        if (table.entries()[entry].sigma > 0 && table.entries()[entry].prior > 0)
+        if (may_move(table.entries()[entry]) && table.entries()[entry].prior > 0)
           used.insert(entry);
     for (size_t entry = 0; entry < table.entries().size(); ++entry)
-      if (table.entries()[entry].sigma > 0 && !used.contains(entry))
+      if (may_move(table.entries()[entry]) && !used.contains(entry))
         table.set_value(entry, table.entries()[entry].prior);
     for (const size_t entry : used) {
       column_[entry] = free_.size();
@@ -54,6 +54,9 @@ class Problem {
   }
 
  private:
+  bool may_move(const ScopedRate& entry) const {
+    return entry.sigma > 0 && (!options_.moves || options_.moves(entry.constant));
+  }
   double to_free(const ScopedRate& entry, double value) const {
     return is_share(entry) ? std::log(value / (1 - value)) : std::log(value);
   }

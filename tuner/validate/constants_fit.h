@@ -21,6 +21,8 @@ struct FitOptions {
   int most_iterations = 20;
   double difference = 1e-2;  // of the logarithm of a constant, for slopes
   double converged = 1e-4;   // share of the cost that an iteration must still save
+  std::function<bool(int constant)> moves =
+      {};  // the others stay as they are; empty = all may move
 };
 
 // Least squares with a soft absolute value (Charbonnier et al. 1994) and log-normal priors

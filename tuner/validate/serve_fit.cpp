@@ -1,6 +1,8 @@
 // Fit and cross-validation of the serving model.
 #include "tuner/validate/serve_fit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -20,14 +22,22 @@ namespace {
 constexpr unsigned kFolds = 8;
 
 std::string group_of(const ServeRow& row) {
-  return row.scenario.stack.release_scope() + "|" + row.source + "|" + row.model + "|" + row.gpu;
+  return std::string(row.is_mixture() ? "mixture|" : "dense|") +
+         row.scenario.stack.release_scope() + "|" + row.source + "|" + row.model + "|" + row.gpu;
+}
+
+std::string plan_of(const ServeRow& row) {
+  const ServePlan& plan = row.plan;
+  return fmt::format("{}|{}|{}|{}|{}|{}", group_of(row), name_of(plan.weights), name_of(plan.kv),
+                     plan.tp, plan.ep, plan.pp);
 }
 
 // The fold of every group. The groups of one release are dealt out in turn, so that no fold takes
-// all of them where there are several.
-std::map<std::string, unsigned> folds_of_groups(const std::vector<ServeRow>& rows) {
+// all of them where there are several; mixtures after the dense models.
+template <class Group>
+std::map<std::string, unsigned> folds_of(const std::vector<ServeRow>& rows, Group group_of_row) {
   std::map<std::string, unsigned> folds;
-  for (const ServeRow& row : rows) folds[group_of(row)] = 0;
+  for (const ServeRow& row : rows) folds[group_of_row(row)] = 0;
   unsigned next = 0;
   for (auto& [group, fold] : folds) fold = next++ % kFolds;
   return folds;
@@ -64,13 +74,16 @@ double measured_of(const ServeRow& row, ServeMetric metric) {
 FitRun run_of(const ServeRow& row, const ServeRatesTable& table, int rows_alike) {
   constexpr double kAlike = 60;
   FitRun run;
-  run.applicable = table.applicable(row.scenario.cluster, row.scenario.stack, row.plan.weights);
+  run.applicable = table.applicable(row.scenario.cluster, row.scenario.stack, row.plan.weights,
+                                    row.is_mixture());
   const double weight = 1 / std::sqrt(1 + rows_alike / kAlike);
   const auto metrics = fitted_metrics(row);
   for (const auto& [metric, share] : metrics) run.weights.push_back(share * weight);
   // The scenario is copied: its rates change while fitting.
+  ServeScenario own = row.scenario;
+  use_rates(own, table);
   run.log_errors = [&row, metrics,
-                    scenario = row.scenario](std::span<const double> constants) mutable {
+                    scenario = std::move(own)](std::span<const double> constants) mutable {
     scenario.rates[static_cast<size_t>(row.plan.weights)] = ServeRatesTable::rates_of(constants);
     const ServePrediction prediction = predict_serving(scenario, row.plan);
     std::vector<double> errors;
@@ -83,30 +96,48 @@ FitRun run_of(const ServeRow& row, const ServeRatesTable& table, int rows_alike)
 
 bool is_timed(const ServeRow& row) { return !fitted_metrics(row).empty(); }
 
-// All rows as runs, and which of them a fit may use.
+// Whether a constant is one of routed experts alone.
+bool is_of_experts(int constant) {
+  return ServeRatesTable::constant_names()[static_cast<size_t>(constant)].starts_with("expert_");
+}
+
+// All rows, and which of them a fit may use. Mixtures of experts have constants of their own, which
+// are fitted last; they set none that dense models have.
 class Runs {
  public:
-  Runs(const std::vector<ServeRow>& rows, const ServeRatesTable& table) : rows_(rows) {
-    std::map<std::string, int> alike;
-    for (const ServeRow& row : rows) ++alike[row.source + "|" + row.gpu];
-    for (const ServeRow& row : rows)
-      runs_.push_back(is_timed(row) ? run_of(row, table, alike[row.source + "|" + row.gpu])
-                                    : FitRun{});
+  explicit Runs(const std::vector<ServeRow>& rows) : rows_(rows) {
+    for (const ServeRow& row : rows) ++alike_[row.source + "|" + row.gpu];
   }
 
   template <class Keep>
   void fit(ServeRatesTable& table, Keep keep, int iterations) const {
-    std::vector<const FitRun*> chosen;
-    for (size_t i = 0; i < rows_.size(); ++i)
-      if (is_timed(rows_[i]) && keep(rows_[i])) chosen.push_back(&runs_[i]);
-    FitOptions options;
-    options.most_iterations = iterations;
-    fit_constants(table, chosen, options);
+    fit_kind(table, keep, iterations, false);
+    fit_mixtures(table, keep, iterations);
+  }
+
+  // The constants of routed experts alone.
+  template <class Keep>
+  void fit_mixtures(ServeRatesTable& table, Keep keep, int iterations) const {
+    fit_kind(table, keep, iterations, true);
   }
 
  private:
+  template <class Keep>
+  void fit_kind(ServeRatesTable& table, Keep keep, int iterations, bool mixtures) const {
+    std::vector<FitRun> runs;
+    for (const ServeRow& row : rows_)
+      if (is_timed(row) && row.is_mixture() == mixtures && keep(row))
+        runs.push_back(run_of(row, table, alike_.at(row.source + "|" + row.gpu)));
+    std::vector<const FitRun*> chosen;
+    for (const FitRun& run : runs) chosen.push_back(&run);
+    FitOptions options;
+    options.most_iterations = iterations;
+    options.moves = [=](int constant) { return is_of_experts(constant) == mixtures; };
+    fit_constants(table, chosen, options);
+  }
+
   const std::vector<ServeRow>& rows_;
-  std::vector<FitRun> runs_;
+  std::map<std::string, int> alike_;
 };
 
 void predict_with(const ServeRow& row, const ServeRatesTable& table,
@@ -155,7 +186,7 @@ std::string sigma_name(const PredictedServe& row) {
 }
 
 // Sigmas whose 90 % intervals cover 90 % of the rows left out: by release where it has enough rows,
-// by default for what is unknown.
+// by default for what is unknown, and of mixtures by themselves.
 void set_sigmas(ServeRatesTable& table, const std::vector<PredictedServe>& left_out) {
   constexpr size_t kEnough = 20;
   constexpr double kNinetyPercent = 1.6449;
@@ -163,6 +194,10 @@ void set_sigmas(ServeRatesTable& table, const std::vector<PredictedServe>& left_
   for (const PredictedServe& row : left_out) {
     if (row.metric == ServeMetric::fits) continue;
     const double error = std::abs(std::log(row.predicted / row.measured));
+    if (row.row->is_mixture()) {
+      errors[{sigma_name(row), "mixture"}].push_back(error);
+      continue;
+    }
     errors[{sigma_name(row), row.row->scenario.stack.release_scope()}].push_back(error);
     errors[{sigma_name(row), "default"}].push_back(error);
   }
@@ -196,10 +231,10 @@ ServeFitAccount fit_and_validate_serving(const ServeRatesTable& start,
   std::set<std::string> sources;
   for (const ServeRow& row : rows)
     if (is_timed(row)) sources.insert(row.source);
-  const int total = 1 + static_cast<int>(kFolds) + static_cast<int>(sources.size());
+  const int total = 1 + static_cast<int>(2 * kFolds) + static_cast<int>(sources.size());
   int done = 0;
 
-  const Runs runs(rows, start);
+  const Runs runs(rows);
   ServeFitAccount account{start, {}, {}};
   runs.fit(
       account.table, [](const ServeRow&) { return true; }, kIterations);
@@ -208,7 +243,7 @@ ServeFitAccount fit_and_validate_serving(const ServeRatesTable& start,
 
   // Fits without a part of the rows begin where the fit of all ended: the minimum does not depend
   // on the beginning.
-  const std::map<std::string, unsigned> folds = folds_of_groups(rows);
+  const auto folds = folds_of(rows, group_of);
   for (unsigned fold = 0; fold < kFolds; ++fold) {
     const auto left_out = [&](const ServeRow& row) { return folds.at(group_of(row)) == fold; };
     ServeRatesTable table = account.table;
@@ -216,6 +251,21 @@ ServeFitAccount fit_and_validate_serving(const ServeRatesTable& start,
         table, [&](const ServeRow& row) { return !left_out(row); }, kMoreIterations);
     for (const ServeRow& row : rows)
       if (left_out(row)) predict_with(row, table, account.cross.by_group);
+    progress(++done, total);
+  }
+  std::vector<ServeRow> mixtures;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(mixtures),
+               [](const ServeRow& row) { return row.is_mixture(); });
+  const auto plans = folds_of(mixtures, plan_of);
+  for (unsigned fold = 0; fold < kFolds; ++fold) {
+    const auto left_out = [&](const ServeRow& row) {
+      return row.is_mixture() && plans.at(plan_of(row)) == fold;
+    };
+    ServeRatesTable table = account.table;
+    runs.fit_mixtures(
+        table, [&](const ServeRow& row) { return !left_out(row); }, kMoreIterations);
+    for (const ServeRow& row : rows)
+      if (left_out(row)) predict_with(row, table, account.cross.by_plan);
     progress(++done, total);
   }
   for (const std::string& source : sources) {
@@ -239,6 +289,7 @@ Json serve_fit_to_json(const ServeFitAccount& account, const std::string& comman
           {"errors", "of predicted / measured - 1: mean and median of the size, median signed"},
           {"in_sample", kinds_json(account.in_sample)},
           {"left_out_groups_of_source_model_gpu", kinds_json(account.cross.by_group)},
+          {"left_out_plans_of_mixtures", kinds_json(account.cross.by_plan)},
           {"left_out_sources", kinds_json(account.cross.by_source)}};
 }
 

@@ -16,6 +16,9 @@ namespace tuner {
 struct ServeCrossValidation {
   std::vector<PredictedServe> by_group;   // whole (source, model, GPU) groups left out, in folds
   std::vector<PredictedServe> by_source;  // one whole source left out
+  // Mixtures of experts only: single plans (formats, tp, ep, pp) of a model on a GPU left out,
+  // whose other plans are seen.
+  std::vector<PredictedServe> by_plan;
 };
 
 struct ServeFitAccount {

@@ -8,8 +8,10 @@
 #include <cctype>
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 #include "engine/base/errors.h"
+#include "tuner/model/presets.h"
 
 namespace tuner {
 
@@ -63,6 +65,23 @@ std::optional<ServeStack> stack_of_version(const std::string& name, const std::s
   return best;
 }
 
+// Models whose attention the columns cannot tell, nor predictions cover.
+constexpr std::pair<std::string_view, const char*> kUncovered[] = {
+    {"qwen3.5", "linear attention in most layers"},
+    {"qwen3-next", "linear attention in most layers"},
+    {"glm-5", "sparse attention with an indexer"},
+    {"deepseek-v3.2", "sparse attention with an indexer"}};
+
+// The known model whose name the row's begins with: "Kimi-K2.5" has the shape of kimi-k2.
+std::optional<engine::ModelSpec> preset_of(std::string name) {
+  std::replace(name.begin(), name.end(), ' ', '-');
+  std::string best;
+  for (const std::string& known : model_names())
+    if (name.starts_with(known) && known.size() > best.size()) best = known;
+  if (best.empty()) return std::nullopt;
+  return find_model(best);
+}
+
 class RowReader {
  public:
   RowReader(const CsvTable& csv, size_t row, const ServeRatesTable& rates)
@@ -107,8 +126,39 @@ class RowReader {
   }
 
   void read_model() {
-    if (integer("experts").value_or(0) > 1) throw Skip{"mixture of experts"};
     if (integer("attn_dp").value_or(1) > 1) throw Skip{"attention data parallelism"};
+    for (const auto& [family, reason] : kUncovered)
+      if (lower(out_.model).starts_with(family)) throw Skip{reason};
+    if (integer("experts").value_or(0) > 1)
+      read_mixture();
+    else
+      read_dense();
+    if (const auto problems = engine::shape_problems(out_.scenario.model); !problems.empty())
+      throw Skip{problems.front()};
+  }
+
+  // The columns do not tell latent attention, windows or shared experts: a model that is known has
+  // them from there.
+  void read_mixture() {
+    engine::ModelSpec& model = out_.scenario.model;
+    const auto known = preset_of(lower(out_.model));
+    const int64_t layers = needed("layers"), hidden = needed("hidden");
+    const int64_t experts = needed("experts"), per_token = needed("topk");
+    if (known && known->layers == layers && known->hidden == hidden &&
+        known->moe.experts == experts && known->moe.per_token == per_token) {
+      model = *known;
+      model.positions = std::max(model.positions, needed("input_len") + needed("output_len"));
+      return;
+    }
+    if (!integer("head_dim")) throw Skip{"head_dim is not stated"};
+    read_shape();
+    model.gated_mlp = true;
+    model.moe.experts = experts;
+    model.moe.per_token = per_token;
+    model.moe.ffn_hidden = model.ffn_hidden;
+  }
+
+  void read_shape() {
     engine::ModelSpec& model = out_.scenario.model;
     model.name = out_.model;
     model.origin = csv_.source();
@@ -124,17 +174,32 @@ class RowReader {
     model.tied_embeddings = false;
     model.qkv_bias = model.attention_out_bias = model.mlp_bias = false;
     model.parallel_block = is_parallel_family(model.name);
-    // The number of parameters tells whether the MLP has two matrices or three.
+  }
+
+  void read_dense() {
+    read_shape();
+    engine::ModelSpec& model = out_.scenario.model;
+    // The number of parameters tells whether the MLP has two matrices or three, and how many KV
+    // heads there are where that is not stated and one for each query head makes too many.
     const auto parameters = csv_.number(row_, "params_b");
     if (!parameters) throw Skip{"params_b is not stated"};
-    const auto misses = [&](bool gated) {
+    const double stated = *parameters * 1e9;
+    const auto misses = [&](bool gated, int64_t kv_heads) {
       model.gated_mlp = gated;
-      return std::abs(static_cast<double>(engine::parameter_count(model)) - *parameters * 1e9);
+      model.kv_heads = kv_heads;
+      return std::abs(static_cast<double>(engine::parameter_count(model)) / stated - 1);
     };
-    const bool gated = misses(true) < misses(false);
+    constexpr double kRounding = 0.02;
+    int64_t kv_heads = model.kv_heads;
+    bool gated = misses(true, kv_heads) < misses(false, kv_heads);
+    double least = misses(gated, kv_heads);
+    if (!integer("kv_heads") && least > kRounding)
+      for (int64_t fewer = model.heads / 2; fewer >= 1; fewer /= 2)
+        for (const bool three : {false, true})
+          if (const double miss = misses(three, fewer); miss < least && model.heads % fewer == 0)
+            std::tie(least, kv_heads, gated) = std::tuple(miss, fewer, three);
     model.gated_mlp = gated;
-    if (const auto problems = engine::shape_problems(model); !problems.empty())
-      throw Skip{problems.front()};
+    model.kv_heads = kv_heads;
   }
 
   void read_machine() {
@@ -151,6 +216,9 @@ class RowReader {
     const engine::ModelSpec& model = out_.scenario.model;
     if (model.heads % out_.plan.tp != 0 || out_.plan.pp > model.layers)
       throw Skip{"tp does not divide the heads, or there are more stages than layers"};
+    if (out_.is_mixture())
+      out_.plan.ep = static_cast<int>(std::max<int64_t>(1, integer("ep").value_or(1)));
+    if (out_.plan.tp % out_.plan.ep != 0) throw Skip{"ep does not divide tp"};
     const std::string& version = text("framework_version");
     auto stack = stack_of_version(out_.stack, version);
     if (!stack) {

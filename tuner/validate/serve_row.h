@@ -37,6 +37,8 @@ struct ServeRow {
   bool counts_input = false;
   std::vector<std::pair<ServeMetric, double>> measured;
   std::vector<std::string> assumed;  // columns that were empty and took a default
+
+  bool is_mixture() const { return !scenario.model.is_dense(); }
 };
 
 struct ServeRows {

@@ -35,7 +35,8 @@ engine::Interval interval_of_metric(ServeMetric metric, const ServePrediction& p
 }
 
 std::string kind_of(const PredictedServe& row) {
-  return fmt::format("{}, {}", name_of(row.metric), name_of(row.row->scenario.workload.arrival));
+  return fmt::format("{}, {}{}", name_of(row.metric), name_of(row.row->scenario.workload.arrival),
+                     row.row->is_mixture() ? ", experts" : "");
 }
 
 // One configuration of a group that competes: means over its repeats.
@@ -63,7 +64,8 @@ std::map<std::string, std::map<std::string, Candidate>> candidates(
     const bool closed = work.arrival == Arrival::closed_loop;
     const double together = closed ? work.concurrency : static_cast<double>(plan.batch);
     const double tokens = together * static_cast<double>(work.output) / plan.gpus();
-    Candidate& c = groups[group_key(*row.row)][fmt::format("{}|{}|{}", plan.tp, plan.pp, together)];
+    Candidate& c = groups[group_key(*row.row)]
+                         [fmt::format("{}|{}|{}|{}", plan.tp, plan.pp, plan.ep, together)];
     c.latency += row.measured;
     c.predicted_latency += row.predicted;
     c.throughput += tokens / row.measured;

@@ -25,7 +25,8 @@ struct PredictedServe {
 // All metrics of a row.
 std::vector<PredictedServe> predict_serve_row(const ServeRow& row);
 
-// Summaries of rows with one metric and arrival: "latency_seconds, static".
+// Summaries of rows with one metric and arrival, mixtures of experts apart: "latency_seconds,
+// static", "tpot_seconds, closed_loop, experts".
 Summaries summarize_by_kind(const std::vector<PredictedServe>& rows);
 
 // Over groups of at least three configurations (plan and batch) of one model, GPU, lengths,

@@ -143,6 +143,29 @@ TEST(RankParameters, ReplicatedPartIsNormsAndRowBiases) {
   EXPECT_EQ(rank_parameters(llama(), 4, 128512).layer_replicated, 2 * 4096);
 }
 
+// The parts of every mixture and of latent attention make up the model, and tp ranks hold all of
+// it.
+TEST(RankParameters, PartsOfMixturesMakeUpTheModel) {
+  ModelSpec latent = mixture();
+  latent.moe = {256, 8, 2048, 2048, 3, false, true, false};
+  latent.kv_heads = latent.heads;
+  latent.head_dim = 192;
+  latent.mla = {1536, 512, 128, 64, 128};
+  for (const ModelSpec& model : {mixture(), latent}) {
+    const int64_t mixtures = model.layers - model.moe.dense_layers;
+    const auto held = [&](int64_t tp) {
+      const RankParameters rank = rank_parameters(model, tp, model.vocab);
+      return model.moe.dense_layers * rank.layer + mixtures * rank.mixture_layer + rank.embedding +
+             rank.final_norm + rank.head;
+    };
+    const int64_t experts =
+        mixtures * model.moe.experts * rank_parameters(model, 1, model.vocab).expert;
+    EXPECT_EQ(held(1) + experts, parameter_count(model));
+    EXPECT_GT(8 * held(8), held(1)) << "routers, norms and compressions are on every rank";
+    EXPECT_LT(held(8), held(1) / 4);
+  }
+}
+
 TEST(RankParameters, SmallestShareOfKvIsOneHead) {
   const ModelSpec model = llama();  // 8 KV heads of 128
   const auto layer = [&](int64_t tp) { return rank_parameters(model, tp, 131072).layer; };
@@ -169,7 +192,6 @@ TEST(RankParameters, IndivisibleSharesAreTheCallersMistake) {
   EXPECT_THROW(rank_parameters(llama(), 8, 128257), std::logic_error);
   EXPECT_THROW(rank_parameters(llama(), 8, 128), std::logic_error);
   EXPECT_THROW(rank_parameters(llama(), 0, 128256), std::logic_error);
-  EXPECT_THROW(rank_parameters(mixture(), 1, 128256), std::logic_error);
   ModelSpec three = gpt(2, 768, 12, 512, 128);
   three.kv_heads = 3;
   EXPECT_NO_THROW(rank_parameters(three, 6, 512 * 6));

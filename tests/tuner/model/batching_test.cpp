@@ -40,7 +40,7 @@ TEST(Batching, AStaticBatchIsItsPrefillAndItsSteps) {
 }
 
 TEST(Batching, StagesTakeTurnsWithMicroBatches) {
-  ServeScenario s = scenario_of(Arrival::static_batch, "fastertransformer");
+  ServeScenario s = scenario_of(Arrival::static_batch, "autotune");
   s.cluster = find_cluster("a100-80gb", 4);
   use_rates(s, ServeRatesTable::load());
   ServePlan plan;
@@ -50,6 +50,27 @@ TEST(Batching, StagesTakeTurnsWithMicroBatches) {
   const ServePrediction p = predict_serving(s, plan);
   EXPECT_NEAR(p.ttft_seconds, model.seconds({0, 0, 8, 512}) * (4 + 4 - 1) / 4, 1e-12);
   EXPECT_NEAR(p.tpot_seconds, model.seconds({8, 576, 0, 0}), 1e-12);
+}
+
+// FasterTransformer splits a batch where the stages divide it, and halves parts of more than 1,024
+// tokens.
+TEST(Batching, PartsOfABatchAreBoundedInTokens) {
+  ServeScenario s = scenario_of(Arrival::static_batch, "fastertransformer");
+  s.cluster = find_cluster("a100-80gb", 4);
+  use_rates(s, ServeRatesTable::load());
+  ServePlan plan;
+  plan.pp = 4;
+  const ServeModel model(s, plan);
+  const auto prediction = [&](int64_t batch) {
+    plan.batch = batch;
+    return predict_serving(s, plan);
+  };
+  // 32 prompts of 512 tokens pass in 16 parts of 2, their next tokens in 4 parts of 8.
+  EXPECT_NEAR(prediction(32).ttft_seconds, model.seconds({0, 0, 2, 512}) * (16 + 4 - 1) / 4, 1e-12);
+  EXPECT_NEAR(prediction(32).tpot_seconds, model.seconds({8, 576, 0, 0}), 1e-12);
+  // 4 stages do not divide 6.
+  EXPECT_NEAR(prediction(6).ttft_seconds, model.seconds({0, 0, 3, 512}) * (2 + 4 - 1) / 4, 1e-12);
+  EXPECT_NEAR(prediction(6).tpot_seconds, model.seconds({6, 576, 0, 0}), 1e-12);
 }
 
 TEST(Batching, PartsSumToTheLatency) {

@@ -49,6 +49,50 @@ TEST(ServeModel, TheKvCacheTakesTwoVectorsATokenAndLayer) {
   EXPECT_DOUBLE_EQ(token_bytes(1, 1, ServeFormat::fp8), 8.0 * 128 * 2 * 80);
 }
 
+TEST(ServeModel, LatentAttentionKeepsOneVectorATokenOnEveryRank) {
+  const ServeScenario s = scenario_of("deepseek-v3", "h200-141gb", "vllm");
+  for (const int tp : {1, 8})
+    EXPECT_DOUBLE_EQ(
+        ServeModel(s, {tp, 1, 1, 1, ServeFormat::fp8, ServeFormat::bf16}).kv_token_bytes(),
+        (512.0 + 64) * 2 * 61);
+}
+
+TEST(ServeModel, AllExpertsAreHeldAndOnlyThoseChosenAreRead) {
+  const ServeScenario s = scenario_of("mixtral-8x7b", "h100-80gb", "vllm");
+  const ServePlan plan{2, 1, 1, 1, ServeFormat::bf16, ServeFormat::bf16};
+  const ServeModel model(s, plan);
+  const auto parameters = static_cast<double>(engine::parameter_count(s.model));
+  EXPECT_NEAR(model.memory(1).weight_bytes, 2 * parameters / 2, 0.01 * parameters);
+  const auto weights = [&](double sequences) {
+    return model.iteration({sequences, 1, 0, 0})[ServePart::weights];
+  };
+  // One token reads two of eight experts, a few tokens nearly all.
+  EXPECT_LT(weights(1), 0.5 * weights(32));
+  EXPECT_NEAR(weights(64), weights(32), 0.02 * weights(32));
+}
+
+TEST(ServeModel, WholeExpertsLeaveRanksUnevenlyBusy) {
+  ServeScenario s = scenario_of("qwen3-235b-a22b", "h100-80gb", "vllm");
+  for (ServeRates& rates : s.rates) rates.expert_half_width = 0;
+  const auto seconds = [&](int ep, double tokens) {
+    const ServeParts parts = ServeModel(s, {8, 1, 1, 1, ServeFormat::fp8, ServeFormat::bf16, ep})
+                                 .iteration({0, 0, 1, tokens});
+    return parts[ServePart::compute] + parts[ServePart::weights];
+  };
+  EXPECT_GT(seconds(8, 64), seconds(1, 64));
+  EXPECT_LT(seconds(8, 1e5), 1.02 * seconds(1, 1e5)) << "many tokens spread evenly";
+}
+
+TEST(ServeModel, WindowsShortenAttention) {
+  const ServeScenario s = scenario_of("gpt-oss-120b", "h100-80gb", "vllm");
+  const ServeModel model(s, {1, 1, 1, 1, ServeFormat::fp4, ServeFormat::bf16});
+  const auto kv = [&](double context) {
+    return model.iteration({1, context, 0, 0})[ServePart::kv];
+  };
+  // Half of the layers see 128 tokens at most.
+  EXPECT_NEAR(kv(12800) / kv(128), (100 + 1) / 2.0, 0.01);
+}
+
 TEST(ServeModel, OneGpuNeverCommunicates) {
   const ServeScenario s = scenario_of("llama-3.1-8b");
   const ServeParts parts = ServeModel(s, {}).iteration({32, 1000, 2, 500});

@@ -106,17 +106,6 @@ TEST(ServeRecommendation, AnImpossibleBudgetNamesTheNearestAndWhatWouldDo) {
   EXPECT_GE(r.remedies.size(), 2u);
 }
 
-// vllm 367: a model that fits one GPU serves more from replicas than from tensor parallelism.
-TEST(ServeUserCases, ReplicasForThroughputTensorRanksForLatency) {
-  const ServeScenario s = scenario_of("llama-2-7b", "a100-80gb", 2);
-  const ServePlan best = search_serving(s, {}, {}).best.front().plan;
-  EXPECT_EQ(best.tp, 1);
-  EXPECT_EQ(best.replicas, 2);
-  ServeBudgets least;
-  least.tokens_per_second = 1;
-  EXPECT_EQ(search_serving(s, {}, least).best.front().plan.tp, 2);
-}
-
 // TensorRT-LLM 1144: 13B on four GPUs at 3 requests a second; TP answers sooner than PP.
 TEST(ServeUserCases, TensorBeatsPipelineForLatencyInANode) {
   ServeScenario s = scenario_of("llama-2-13b", "a100-40gb", 4);

@@ -46,9 +46,38 @@ TEST(ServeRow, SkipsWhatIsNotCoveredWithItsReason) {
            "tp,s,h100-80gb,vllm,vllm,4,8,1," + kShape + row);
   EXPECT_TRUE(rows.rows.empty());
   ASSERT_EQ(rows.skipped.size(), 3u);
-  EXPECT_EQ(rows.skipped[0].reason, "mixture of experts");
+  EXPECT_EQ(rows.skipped[0].reason, "topk is not stated");
   EXPECT_EQ(rows.skipped[1].reason, "no profile of the GPU 'abacus'");
   EXPECT_EQ(rows.skipped[2].reason, "4 GPUs, but tp · pp = 8");
+}
+
+TEST(ServeRow, AKnownMixtureHasItsShapeFromTheModelList) {
+  const ServeRows rows = read_serving_runs(
+      CsvTable::parse("id,source,gpu_key,stack_key,framework_version,n_gpus,tp,ep,model,layers,"
+                      "hidden,heads,kv_heads,ffn,experts,topk,weight_precision,batch,input_len,"
+                      "output_len,ttft_ms,tpot_ms,batching,quality\n"
+                      "a,s,b200-180gb,vllm,vllm 0.17.0,4,4,4,Kimi-K2.5,61,7168,64,64,2048,384,8,"
+                      "fp4,8,1024,1024,80,9,inflight,B\n"
+                      "b,s,b200-180gb,sglang,sglang 0.5,4,4,1,Qwen3.5-397B-A17B,60,4096,32,2,1024,"
+                      "512,10,fp8,8,1024,1024,80,9,inflight,B\n",
+                      "test"),
+      ServeRatesTable::load());
+  ASSERT_EQ(rows.rows.size(), 1u);
+  EXPECT_TRUE(rows.rows[0].scenario.model.has_latent_attention());
+  EXPECT_EQ(rows.rows[0].plan.ep, 4);
+  ASSERT_EQ(rows.skipped.size(), 1u);
+  EXPECT_EQ(rows.skipped[0].reason, "linear attention in most layers");
+}
+
+TEST(ServeRow, TheNumberOfParametersTellsKvHeadsThatAreNotStated) {
+  const ServeRows rows = read(
+      "a,s,h100-80gb,vllm,vllm,1,1,1,DeciLM-7B,7.04,32,4096,32,,128,14336,32000,,fp16,fp16,1,"
+      "128,8,100,,,,,static,A\n"
+      "b,s,h100-80gb,vllm,vllm,1,1,1,LLaMA 7B,6.7,32,4096,32,,128,11008,32000,,fp16,fp16,1,"
+      "128,8,100,,,,,static,A\n");
+  ASSERT_EQ(rows.rows.size(), 2u);
+  EXPECT_EQ(rows.rows[0].scenario.model.kv_heads, 2);
+  EXPECT_EQ(rows.rows[1].scenario.model.kv_heads, 32);
 }
 
 TEST(ServeRow, ATableOfAnotherKindIsRefused) {
@@ -76,6 +105,7 @@ TEST(ServeValidation, OwnTableWithinItsBounds) {
                                                 {"tokens_per_second_per_gpu, saturated", 0.14}};
   for (const auto& [kind, bound] : bounds) EXPECT_LT(kinds.at(kind).mape, bound) << kind;
   EXPECT_LT(kinds.at("ttft_seconds, closed_loop").median, 0.35);
+  EXPECT_LT(kinds.at("tpot_seconds, closed_loop, experts").median, 0.15);
   const FitSummary fits = summarize_fits(v.predicted);
   EXPECT_EQ(fits.worked_called_impossible, 0);
   EXPECT_EQ(fits.out_of_memory_caught, fits.out_of_memory);
