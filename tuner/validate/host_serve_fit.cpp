@@ -36,8 +36,8 @@ bool is_fitted(const std::string& name) {
 // One scope with the constants of the engine on a CPU, each as free as it may be.
 ServeRatesTable prior_table(const ClusterSpec& cluster) {
   const ServeRatesTable table = ServeRatesTable::load();
-  const std::vector<double> values =
-      table.resolved(table.applicable(cluster, find_serve_stack("autotune"), ServeFormat::f32));
+  const std::vector<double> values = table.resolved(
+      table.applicable(cluster, find_serve_stack("autotune"), ServeFormat::f32, false));
   const std::vector<std::string>& names = ServeRatesTable::constant_names();
   Json constants = Json::object();
   for (size_t i = 0; i < names.size(); ++i)
@@ -54,7 +54,8 @@ class Fit {
     for (const HostServeRow& row : rows) {
       const ServeScenario scenario = host_serve_scenario(cluster, row);
       FitRun& run = runs_.emplace_back();
-      run.applicable = table_.applicable(cluster, scenario.stack, row.plan.weights);
+      run.applicable =
+          table_.applicable(cluster, scenario.stack, row.plan.weights, !scenario.model.is_dense());
       run.weights = {1, 1};
       run.log_errors = [&row, scenario](std::span<const double> constants) {
         const ServePrediction p = predict(scenario, row, constants);
