@@ -17,7 +17,8 @@ class Device;
 // std::logic_error.
 //
 // Payloads lie in host memory or on the rank's device. Before a verb reads what a device computed,
-// the device is made to follow(); what the device is asked to do behind a verb sees its result.
+// or writes memory that it may still use, the device is made to follow(); what the device is asked
+// to do behind a verb sees its result.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -110,6 +110,7 @@ void Trainer::read_tokens(int64_t micro_batch) {
 
 Tensor Trainer::receive(Communicator& ranks, int from, MemoryUse use) {
   Tensor tensor = context_.matrix(context_.local_tokens(), job_.model.hidden, use);
+  ranks.follow(context_.device());  // earlier kernels may still use this memory
   ranks.receive(payload_of(tensor), (from + ranks.size()) % ranks.size());
   return tensor;
 }

@@ -75,8 +75,7 @@ std::string find_worker(TrialDevice device) {
     throw Error(
         ExitCode::environment,
         fmt::format("this autotune was built without CUDA: there is no '{}'; build it where "
-                    "the CUDA toolkit is installed, or use --device cpu, or leave --device "
-                    "out to predict only",
+                    "the CUDA toolkit is installed, or use --device cpu",
                     path));
   throw Error(ExitCode::environment,
               fmt::format("the worker '{}' cannot be run; install autotune-worker beside autotune, "
