@@ -103,7 +103,7 @@ std::map<std::string, double> read_rates(ObjectReader rates, const std::vector<s
   for (const std::string& name : rates.keys()) {
     if (std::find(known.begin(), known.end(), name) == known.end())
       rates.problem(name, fmt::format("is no constant {}", of));
-    values[name] = rates.number(name, {});
+    values[name] = sourced_number(rates, name, {});
   }
   return values;
 }

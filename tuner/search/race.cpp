@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tuner/profile/statistics.h"
-
 namespace tuner {
 
 using engine::OutcomeStatus;
@@ -38,10 +36,16 @@ bool Racer::failed() const {
   return tried && status != OutcomeStatus::ok && status != OutcomeStatus::interrupted;
 }
 
-double Racer::median(int64_t samples) const {
+SampleSummary Racer::summary(int64_t samples) const {
   std::vector<double> first = measurement.samples;
   if (static_cast<int64_t>(first.size()) > samples) first.resize(static_cast<size_t>(samples));
-  return summarize_samples(first).median;
+  return summarize_samples(first);
+}
+
+double Racer::noise(int64_t samples) const {
+  constexpr double kWidth = 2 * 1.645;  // of a 90 % interval, in standard deviations
+  const engine::Interval interval = summary(samples).interval;
+  return interval.low > 0 ? std::log(interval.high / interval.low) / kWidth : 0;
 }
 
 Race::Race(std::vector<Racer>& racers, double sigma, double correlation, StandingOf standing,
@@ -62,11 +66,14 @@ RaceAccount Race::run() {
 ResidualModel Race::residuals() const {
   ResidualModel model(sigma_, correlation_);
   for (const Racer& racer : racers_)
-    if (racer.timed()) model.add(racer.features, racer.seconds, racer.median(kFirstSamples));
+    if (racer.timed()) {
+      model.add(racer.features, racer.seconds, racer.median(kFirstSamples),
+                racer.noise(kFirstSamples));
+    }
   return model;
 }
 
-const Racer* Race::best() const { return best(std::numeric_limits<int64_t>::max()); }
+const Racer* Race::best() const { return best(kAllSamples); }
 
 const Racer* Race::best(int64_t samples) const {
   const Racer* best = nullptr;
@@ -97,7 +104,8 @@ Racer* Race::next(size_t done, const std::vector<Racer*>& chosen_before) {
     const auto [log_factor, sigma] = model.correction(racer.features);
     const double room = racer.predicted.room_to(standing_(*best, kFirstSamples));
     const double ahead = std::log(room) - log_factor;
-    const double chance = 0.5 * std::erfc(-ahead / sigma / std::sqrt(2.0));
+    const double spread = std::hypot(sigma, best->noise(kFirstSamples));
+    const double chance = 0.5 * std::erfc(-ahead / spread / std::sqrt(2.0));
     if (chance <= most) continue;
     most = chance;
     chosen = &racer;

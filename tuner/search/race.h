@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tuner/profile/profiler.h"
+#include "tuner/profile/statistics.h"
 #include "tuner/search/residual_model.h"
 
 namespace tuner {
@@ -41,6 +42,10 @@ struct Standing {
   double room_to(const Standing& other) const;
 };
 
+// Timed steps of the first trial of a plan.
+inline constexpr int64_t kFirstSamples = 3;
+inline constexpr int64_t kAllSamples = std::numeric_limits<int64_t>::max();
+
 struct Racer {
   std::string name;
   engine::Job job;
@@ -55,7 +60,12 @@ struct Racer {
   bool timed() const { return tried && !measurement.samples.empty() && !failed(); }
   bool failed() const;
   // Of the first samples only, so that a repetition that recalls more decides alike.
-  double median(int64_t samples = std::numeric_limits<int64_t>::max()) const;
+  double median(int64_t samples = kAllSamples) const { return summary(samples).median; }
+  // Standard deviation of the logarithm of that median.
+  double noise(int64_t samples = kAllSamples) const;
+
+ private:
+  SampleSummary summary(int64_t samples) const;
 };
 
 struct RaceAccount {
@@ -103,8 +113,5 @@ class Race {
   const MeasureOptions& options_;
   RaceAccount account_;
 };
-
-// Timed steps of the first trial of a plan.
-inline constexpr int64_t kFirstSamples = 3;
 
 }  // namespace tuner

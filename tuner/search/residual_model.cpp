@@ -38,11 +38,12 @@ ResidualModel::Row ResidualModel::solve(Row right) const {
   return right;
 }
 
-void ResidualModel::add(const Row& x, double predicted, double measured) {
+void ResidualModel::add(const Row& x, double predicted, double measured, double sigma) {
   const double y = std::log(measured / predicted);
+  const double variance = noise_variance_ + sigma * sigma;
   for (size_t i = 0; i < kFeatures; ++i) {
-    moment_[i] += x[i] * y / noise_variance_;
-    for (size_t j = 0; j < kFeatures; ++j) precision_[i][j] += x[i] * x[j] / noise_variance_;
+    moment_[i] += x[i] * y / variance;
+    for (size_t j = 0; j < kFeatures; ++j) precision_[i][j] += x[i] * x[j] / variance;
   }
 }
 

@@ -19,7 +19,8 @@ class ResidualModel {
   // `sigma` is the standard deviation of the logarithm that the predictions are said to have,
   // `correlation` how much of it two plans share.
   ResidualModel(double sigma, double correlation);
-  void add(const Row& features, double predicted, double measured);
+  // `sigma` is that of the logarithm of what was measured.
+  void add(const Row& features, double predicted, double measured, double sigma);
 
   struct Correction {
     double log_factor = 0;  // of the prediction

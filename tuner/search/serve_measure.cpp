@@ -2,7 +2,6 @@
 #include "tuner/search/serve_measure.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -110,7 +109,7 @@ class ServeMeasuring {
       if (racer->failed()) candidate.measured = racer->measurement.outcome;
       // A trial cut off before its figures are there says nothing.
       if (!racer->timed() || !racer->measurement.outcome.serving) continue;
-      candidate.measured = outcome_of(*racer, kAll);
+      candidate.measured = outcome_of(*racer, kAllSamples);
       candidate.excess = excess_over(budgets_, *candidate.measured);
       factors.push_back(racer->median() / racer->seconds);
     }
@@ -119,8 +118,6 @@ class ServeMeasuring {
   }
 
  private:
-  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
-
   // The best of every degrees is tried: predictions err by degrees more than by batches.
   void seed_degrees() {
     std::set<std::tuple<int, int, int>> seen;

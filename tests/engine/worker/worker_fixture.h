@@ -1,78 +1,36 @@
 // A job in a folder of its own, run by the worker: in this process, or as a program.
 #pragma once
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "engine/base/files.h"
+#include "engine/base/errors.h"
 #include "engine/base/json_reader.h"
 #include "engine/plan/job.h"
 #include "engine/plan/outcome.h"
-#include "engine/worker/worker.h"
 
 namespace engine {
 
 class WorkerFixture : public testing::Test {
  protected:
-  WorkerFixture() {
-    folder_ = std::filesystem::temp_directory_path() /
-              fmt::format("autotune_{}_{}", getpid(),
-                          testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-    job_.workload.precision = Precision::f32;
-    job_.warmup_steps = 1;
-    job_.outcome_path = path("outcome.json");
-    job_.events_path = path("events.jsonl");
-  }
-  ~WorkerFixture() override { std::filesystem::remove_all(folder_); }
+  WorkerFixture();
+  ~WorkerFixture() override;
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   // In this process; what it says of errors is in `errors_`.
-  ExitCode run(int threads = 0) {
-    write_job();
-    std::ostringstream errors;
-    const ExitCode code = run_worker({path("job.json"), threads, stop_, {}}, errors);
-    errors_ = errors.str();
-    return code;
-  }
+  ExitCode run(int threads = 0);
   // The program itself behind other words, such as mpirun's; returns its exit code.
-  int start(const std::string& before) const {
-    write_job();
-    const std::string command = fmt::format("{} {}/autotune-worker {} 2>{}", before,
-                                            AUTOTUNE_BINARY_DIR, path("job.json"), path("stderr"));
-    return WEXITSTATUS(std::system(command.c_str()));
-  }
+  int start(const std::string& before) const;
 
-  Outcome outcome() const {
-    return outcome_from_json(parse_json(read_text_file(job_.outcome_path), "outcome"), "outcome");
-  }
+  Outcome outcome() const;
   // Of one name, or all.
-  std::vector<Json> events(const std::string& name = {}) const {
-    std::vector<Json> found;
-    std::ifstream file(job_.events_path);
-    for (std::string line; std::getline(file, line);)
-      if (Json event = Json::parse(line); name.empty() || event["event"] == name)
-        found.push_back(std::move(event));
-    return found;
-  }
+  std::vector<Json> events(const std::string& name = {}) const;
 
-  static bool has_mpirun() {
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
-    return std::system("command -v mpirun > /dev/null") == 0;
-  }
+  static bool has_mpirun();
 
   std::filesystem::path folder_;
   Job job_;
@@ -80,9 +38,7 @@ class WorkerFixture : public testing::Test {
   const std::atomic<bool>* stop_ = nullptr;
 
  private:
-  void write_job() const {
-    std::ofstream(path("job.json")) << job_to_json(job_).dump();
-  }
+  void write_job() const;
 };
 
 }  // namespace engine

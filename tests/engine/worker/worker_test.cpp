@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "engine/data/tokenize.h"
 #include "tests/engine/worker/worker_fixture.h"
 #include "tests/support/tiny_models.h"

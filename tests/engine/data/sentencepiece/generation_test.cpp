@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <sentencepiece_trainer.h>
 
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "engine/data/tokenize.h"
 #include "engine/data/tokenizer.h"
 #include "tests/engine/worker/worker_fixture.h"
