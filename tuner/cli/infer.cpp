@@ -16,6 +16,7 @@
 #include "tuner/cli/progress.h"
 #include "tuner/cli/serve_options.h"
 #include "tuner/cli/stop_signals.h"
+#include "tuner/search/serve_explain.h"
 #include "tuner/search/serve_measure.h"
 #include "tuner/search/serve_recommendation.h"
 #include "tuner/space/serve_rules.h"

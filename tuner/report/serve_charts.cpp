@@ -6,7 +6,7 @@
 #include "tuner/model/serve_model.h"
 #include "tuner/report/phrases.h"
 #include "tuner/report/serve_answer.h"
-#include "tuner/search/serve_recommendation.h"
+#include "tuner/search/serve_explain.h"
 
 namespace tuner {
 

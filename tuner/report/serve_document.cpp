@@ -8,6 +8,7 @@
 #include "tuner/model/serve_model.h"
 #include "tuner/report/phrases.h"
 #include "tuner/report/serve_answer.h"
+#include "tuner/search/serve_explain.h"
 #include "tuner/search/serve_recommendation.h"
 
 namespace tuner {

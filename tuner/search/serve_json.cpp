@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
+#include "tuner/search/serve_explain.h"
 #include "tuner/search/serve_recommendation.h"
 #include "tuner/space/serve_rules.h"
 

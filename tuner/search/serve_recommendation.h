@@ -55,9 +55,6 @@ ServeRecommendation recommend_serving(const ServeScenario& scenario,
                                       const ServeBudgets& budgets, double gpu_hour_price,
                                       const MeasureServing& measure = {});
 
-// What a prediction takes for granted: the arrivals, what the times mean, what is not modelled.
-std::vector<std::string> serve_assumptions(const ServeScenario& scenario);
-
 // One plan with every rule it breaks (AT0201 when it does not fit), and legal ones near it.
 struct ServeCheck {
   ServeCandidate checked;
@@ -72,13 +69,6 @@ double cost_per_million_tokens(const ServeCandidate& candidate, double gpu_hour_
 
 // Chance that the plan meets the latency budgets, from the 90 % intervals; 1 without budgets.
 double probability_of_meeting(const ServeBudgets& budgets, const ServePrediction& prediction);
-
-// "tp 4 instead of 8, batch 12 instead of 16": what `other` has instead of `plan`.
-std::string difference(const ServePlan& plan, const ServePlan& other);
-// "-19 % throughput, the same latency": two ratios to the best plan's, minus 1.
-std::string trade_phrase(double throughput, double latency);
-// "reading the weights": a part within a sentence.
-std::string_view plain_name(ServePart part);
 
 // autotune.infer/1.
 nlohmann::json serve_recommendation_to_json(const ServeRecommendation& recommendation);
