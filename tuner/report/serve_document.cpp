@@ -9,7 +9,6 @@
 #include "tuner/report/phrases.h"
 #include "tuner/report/serve_answer.h"
 #include "tuner/search/serve_explain.h"
-#include "tuner/search/serve_recommendation.h"
 
 namespace tuner {
 
