@@ -79,7 +79,7 @@ TEST(ServeModel, WholeExpertsLeaveRanksUnevenlyBusy) {
                                  .iteration({0, 0, 1, tokens});
     return parts[ServePart::compute] + parts[ServePart::weights];
   };
-  EXPECT_GT(seconds(8, 64), seconds(1, 64));
+  EXPECT_GT(seconds(8, 8), 1.1 * seconds(1, 8)) << "the busiest rank holds more of those chosen";
   EXPECT_LT(seconds(8, 1e5), 1.02 * seconds(1, 1e5)) << "many tokens spread evenly";
 }
 
