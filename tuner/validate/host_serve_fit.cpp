@@ -14,7 +14,7 @@ namespace {
 using engine::Json;
 
 constexpr double kLeastSigma = 0.03;
-constexpr FitOptions kFit = {.soft = 0.1, .most_iterations = 25};
+const FitOptions kFit = {.soft = 0.1, .most_iterations = 25};
 
 // How far a constant may be from what is known of CPUs, by its logarithm. Small models live in
 // caches, and how long a sleeping rank takes to wake differs most between machines.
