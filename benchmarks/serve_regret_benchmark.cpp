@@ -31,8 +31,13 @@ constexpr size_t kRivals = 2;         // of a pick
 constexpr int kRounds = 5;
 constexpr int64_t kSamplesARound = 2;
 
-const ServeRestrictions kSpace = {
-    .tp = {}, .pp = {}, .replicas = {1, 2}, .batch = {1, 2, 4, 8, 16}, .weights = {}, .kv = {}};
+const ServeRestrictions kSpace = {.tp = {},
+                                  .ep = {},
+                                  .pp = {},
+                                  .replicas = {1, 2},
+                                  .batch = {1, 2, 4, 8, 16},
+                                  .weights = {},
+                                  .kv = {}};
 struct Shape {
   int64_t input, output;
 };

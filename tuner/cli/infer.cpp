@@ -11,11 +11,11 @@
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/measure_options.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/serve_options.h"
 #include "tuner/cli/stop_signals.h"
+#include "tuner/cli/trial_cluster.h"
 #include "tuner/search/serve_explain.h"
 #include "tuner/search/serve_measure.h"
 #include "tuner/search/serve_recommendation.h"
@@ -156,24 +156,14 @@ void refuse_foreign_device(const ServeScenario& scenario, const MeasureRequest& 
       on_gpus ? "the GPUs here" : "this CPU", scenario.cluster.device.name, scenario.stack.name));
 }
 
-// This machine as the cluster.
-HostCluster cluster_here(const Arguments& arguments, const MeasureRequest& request,
-                         const std::optional<Launcher>& launcher, const Host& host) {
-  const auto ranks = static_cast<int>(*arguments.integer("--gpus"));
-  const std::string environment = launcher ? environment_of(host, *launcher).hash : "";
-  if (request.device == TrialDevice::cuda)
-    return gpu_cluster(ask_worker(find_worker(request.device)), ranks, environment);
-  return host_cluster(host, ranks, environment);
-}
-
 int run_infer(const Arguments& arguments) {
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
-  if (request.most_plans > 0) launcher = Launcher::find(request.launcher, request.device);
+  if (request.most_plans > 0) launcher = trial_launcher(arguments, request);
   const Host host = this_host();
   std::optional<ClusterSpec> cluster;
   if (request.this_host) {
-    HostCluster found = cluster_here(arguments, request, launcher, host);
+    HostCluster found = trial_cluster(arguments, request, launcher, host);
     if (!found.remark.empty()) print_message(found.remark + "\n");
     cluster = std::move(found.cluster);
   }

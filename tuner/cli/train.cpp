@@ -10,16 +10,15 @@
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
-#include "tuner/cli/calibrate_host.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/gpu_cluster.h"
-#include "tuner/cli/host_cluster.h"
 #include "tuner/cli/measure_options.h"
 #include "tuner/cli/plan_file.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/scenario_options.h"
 #include "tuner/cli/stop_signals.h"
 #include "tuner/cli/sweep.h"
+#include "tuner/cli/trial_cluster.h"
 #include "tuner/search/confirm.h"
 #include "tuner/search/measure.h"
 #include "tuner/search/recommendation.h"
@@ -262,57 +261,15 @@ bool runs_whole_plans(const Scenario& scenario, const MeasureRequest& request) {
   return false;
 }
 
-// The launcher of the request, with what the user asks of Slurm.
-Launcher launcher_of(const Arguments& arguments, const MeasureRequest& request) {
-  Launcher launcher = Launcher::find(request.launcher, request.device);
-  launcher.slurm = request.slurm;
-  if (const auto ranks = arguments.integer("--gpus-per-node"))
-    launcher.slurm.ranks_per_node = static_cast<int>(*ranks);
-  return launcher;
-}
-
-// This machine as the cluster. Where trials will run on it and it is not calibrated, or no longer,
-// it is measured first.
-HostCluster cluster_here(const Arguments& arguments, const MeasureRequest& request,
-                         const std::optional<Launcher>& launcher, const Host& host) {
-  const auto ranks = static_cast<int>(*arguments.integer("--gpus"));
-  if (request.device == TrialDevice::cuda)
-    return gpu_cluster(ask_worker(find_worker(request.device)), ranks,
-                       launcher ? environment_of(host, *launcher).hash : "");
-  const bool slurm = request.launcher == LauncherKind::slurm;
-  const std::string environment =
-      launcher ? environment_of(host, {LauncherKind::local, launcher->worker, {}}).hash : "";
-  const auto now = [&] {
-    return host_cluster(host, ranks, environment, slurm ? launcher->slurm.ranks_per_node : 0,
-                        request.launcher == LauncherKind::local);
-  };
-  HostCluster cluster = now();
-  if (cluster.is_current || !launcher || slurm || request.dry_run || !request.calibrate)
-    return cluster;
-  print_message(cluster.remark.substr(0, cluster.remark.find(':')) +
-                ": it is measured first, for about half a minute (--no-calibrate goes without)\n");
-  try {
-    const HostCalibration done = calibrate_host(store_path(arguments), host_profile_path(), host);
-    print_message(fmt::format(
-        "calibrated: step times that the fit has not seen are {:.0f} % off; profile in {}\n",
-        100 * done.mean_error, done.path));
-    return now();
-  } catch (const engine::Error& error) {
-    if (error.code() != ExitCode::environment) throw;
-    print_message(fmt::format("the calibration failed: {}\n", error.what()));
-    return cluster;
-  }
-}
-
 int run_train(const Arguments& arguments) {
   if (const auto& counts = arguments.integers("--gpus"); counts.size() > 1)
     return run_sweep(arguments, counts);
   const MeasureRequest request = measure_request_of(arguments);
   std::optional<Launcher> launcher;
-  if (request.most_plans > 0) launcher = launcher_of(arguments, request);
+  if (request.most_plans > 0) launcher = trial_launcher(arguments, request);
   const Host host = this_host();
   std::optional<HostCluster> cluster;
-  if (request.this_host) cluster = cluster_here(arguments, request, launcher, host);
+  if (request.this_host) cluster = trial_cluster(arguments, request, launcher, host);
   std::optional<Imported> file = plan_file_of(arguments, "--compare-with");
   ScenarioBase base;
   if (file) base = base_of(*file, *arguments.integer("--gpus"));

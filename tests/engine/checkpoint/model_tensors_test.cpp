@@ -129,6 +129,7 @@ TEST(HfConfig, IsReadBackAsTheSameModel) {
   models.emplace_back(model, "llama");
   model = tiny_llama();
   model.sliding_window = 16;
+  model.windowed_layers = model.layers;
   models.emplace_back(model, "mistral");
   for (const auto& [written, type] : models) {
     const auto config = hf_config_of(written);

@@ -1,0 +1,57 @@
+// Where trials run.
+#include "tuner/cli/trial_cluster.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/errors.h"
+#include "tuner/cli/answers.h"
+#include "tuner/cli/calibrate_host.h"
+#include "tuner/cli/gpu_cluster.h"
+
+namespace tuner {
+
+using engine::ExitCode;
+
+Launcher trial_launcher(const Arguments& arguments, const MeasureRequest& request) {
+  Launcher launcher = Launcher::find(request.launcher, request.device);
+  launcher.slurm = request.slurm;
+  if (const auto ranks = arguments.integer("--gpus-per-node"))
+    launcher.slurm.ranks_per_node = static_cast<int>(*ranks);
+  return launcher;
+}
+
+HostCluster trial_cluster(const Arguments& arguments, const MeasureRequest& request,
+                          const std::optional<Launcher>& launcher, const Host& host) {
+  const auto ranks = static_cast<int>(*arguments.integer("--gpus"));
+  if (request.device == TrialDevice::cuda)
+    return gpu_cluster(ask_worker(find_worker(request.device)), ranks,
+                       launcher ? environment_of(host, *launcher).hash : "");
+  const bool slurm = request.launcher == LauncherKind::slurm;
+  const std::string environment =
+      launcher ? environment_of(host, {LauncherKind::local, launcher->worker, {}}).hash : "";
+  const auto now = [&] {
+    return host_cluster(host, ranks, environment,
+                        slurm && launcher ? launcher->slurm.ranks_per_node : 0,
+                        request.launcher == LauncherKind::local);
+  };
+  HostCluster cluster = now();
+  if (cluster.is_current || !launcher || slurm || request.dry_run || !request.calibrate)
+    return cluster;
+  print_message(cluster.remark.substr(0, cluster.remark.find(':')) +
+                ": it is measured first, for about a minute (--no-calibrate goes without)\n");
+  try {
+    const HostCalibration done = calibrate_host(store_path(arguments), host_profile_path(), host);
+    print_message(fmt::format(
+        "calibrated: step times that the fit has not seen are {:.0f} % off; profile in {}\n",
+        100 * done.mean_error, done.path));
+    return now();
+  } catch (const engine::Error& error) {
+    if (error.code() != ExitCode::environment) throw;
+    print_message(fmt::format("the calibration failed: {}\n", error.what()));
+    return cluster;
+  }
+}
+
+}  // namespace tuner
