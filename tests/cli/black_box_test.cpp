@@ -164,7 +164,7 @@ class BlackBox : public testing::Test {
                                           "XDG_CACHE_HOME=" + home + "/cache",
                                           "SOURCE=" AUTOTUNE_SOURCE_DIR,
                                           "LC_ALL=C.UTF-8"};
-    // Takes a minute, so that cases ask for it where they are about it.
+    // Takes half a minute, so that cases ask for it where they are about it.
     if (case_.place.starts_with("measure") || case_.place.starts_with("generate"))
       variables.emplace_back("AUTOTUNE_CALIBRATE=false");
     std::vector<char*> environment;

@@ -40,7 +40,7 @@ HostCluster trial_cluster(const Arguments& arguments, const MeasureRequest& requ
   if (cluster.is_current || !launcher || slurm || request.dry_run || !request.calibrate)
     return cluster;
   print_message(cluster.remark.substr(0, cluster.remark.find(':')) +
-                ": it is measured first, for about a minute (--no-calibrate goes without)\n");
+                ": it is measured first, for about half a minute (--no-calibrate goes without)\n");
   try {
     const HostCalibration done = calibrate_host(store_path(arguments), host_profile_path(), host);
     print_message(fmt::format(

@@ -72,7 +72,7 @@ Fingerprint take_fingerprint(const Host& host, const std::string& worker,
       {"system", host.system},
       {"worker_hash", hash_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()})},
       {"launcher", launcher}};
-  for (const char* name : {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_WAIT_POLICY",
+  for (const char* name : {"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
                            "GOMP_CPU_AFFINITY", "ONEDNN_MAX_CPU_ISA"})
     if (const char* value = std::getenv(name)) json["variables"][name] = value;
   Fingerprint fingerprint;

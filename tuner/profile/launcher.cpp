@@ -217,8 +217,12 @@ std::string last_words(const std::string& path) {
 }
 
 Launcher Launcher::find(LauncherKind kind, TrialDevice device) {
-  // Threads that wait sleep: ranks share the cores with each other and with other programs.
-  setenv("OMP_WAIT_POLICY", "passive", 0);
+  // Threads that wait spin about as long as waking them takes, then sleep: ranks share the cores
+  // with each other and with other programs.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) {
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    setenv("GOMP_SPINCOUNT", "20000", 0);
+  }
   const Launcher launcher{kind, find_worker(device), {}};
   if (kind == LauncherKind::mpirun && !is_in_path("mpirun"))
     throw engine::Error(engine::ExitCode::environment,

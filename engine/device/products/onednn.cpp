@@ -180,7 +180,7 @@ class CpuProducts::Implementation {
     const Key key = key_of(p);
     const auto known = prepared_.find(key);
     if (known != prepared_.end()) return known->second;
-    share_threads();
+    share_threads(p);
     const auto pd = prepare(p, engine_);
     expect(static_cast<bool>(pd), "oneDNN has a product of this shape");
     return prepared_.try_emplace(key, p, pd, engine_).first->second;
@@ -188,7 +188,7 @@ class CpuProducts::Implementation {
 
   void run(const Matmul& p, void* scratch) {
     Prepared& prepared = find(p);
-    share_threads();
+    share_threads(p);
     set(prepared.a, p.a.data);
     set(prepared.c, p.c.data);
     if (!p.bias.empty()) set(prepared.bias, p.bias.data);
@@ -206,8 +206,15 @@ class CpuProducts::Implementation {
 
  private:
   // oneDNN takes as many threads as OpenMP would give the calling thread.
-  void share_threads() const {
-    if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
+  void share_threads(const Matmul& p) const {
+    const int threads = is_worth_sharing(p) ? threads_ : 1;
+    if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+  }
+  // Of less work a second thread wakes later than one alone is done.
+  static bool is_worth_sharing(const Matmul& p) {
+    constexpr int64_t kMultiplications = int64_t{1} << 21, kElements = int64_t{1} << 18;
+    return p.batch * p.m() * p.n() * p.k() >= kMultiplications ||
+           p.batch * (p.m() * p.k() + p.k() * p.n() + p.m() * p.n()) >= kElements;
   }
   bool probe_bf16() const {
     Matmul p;
