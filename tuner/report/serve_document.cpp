@@ -163,44 +163,60 @@ Section memory_section(const ServeRecord& record) {
   return section;
 }
 
-Table plan_table() {
-  return {{{"", false, 0},
-           {"latency", true, 0},
-           {"TTFT", true, 3},
-           {"TPOT", true, 3},
-           {"tokens/s", true, 0},
-           {"per GPU", true, 4},
-           {"TP", true, 1},
-           {"PP", true, 1},
-           {"replicas", true, 2},
-           {"batch", true, 1},
-           {"weights", false, 5},
-           {"limit", false, 6}},
-          {}};
-}
+// Plans, one a row.
+class PlanTable {
+ public:
+  void add(std::string name, const ServeRecord& r, std::string note) {
+    table_.rows.push_back(
+        {{std::move(name), "~" + format_seconds(r.latency.value),
+          "~" + format_seconds(r.ttft.value), "~" + format_seconds(r.tpot.value),
+          "~" + rough_amount(r.throughput.value), "~" + rough_amount(r.per_gpu),
+          fmt::format("{}", r.plan.tp), fmt::format("{}", r.plan.ep), fmt::format("{}", r.plan.pp),
+          fmt::format("{}", r.plan.replicas), fmt::format("{}", r.plan.batch),
+          std::string(name_of(r.plan.weights)), r.limit},
+         std::move(note)});
+    shares_experts_ |= r.plan.ep > 1;
+  }
 
-void add_row(Table& table, std::string name, const ServeRecord& r, std::string note) {
-  table.rows.push_back(
-      {{std::move(name), "~" + format_seconds(r.latency.value), "~" + format_seconds(r.ttft.value),
-        "~" + format_seconds(r.tpot.value), "~" + rough_amount(r.throughput.value),
-        "~" + rough_amount(r.per_gpu), fmt::format("{}", r.plan.tp), fmt::format("{}", r.plan.pp),
-        fmt::format("{}", r.plan.replicas), fmt::format("{}", r.plan.batch),
-        std::string(name_of(r.plan.weights)), r.limit},
-       std::move(note)});
-}
+  // Without the column of expert parallelism where no plan has it.
+  Table table() && {
+    if (shares_experts_) return std::move(table_);
+    table_.columns.erase(table_.columns.begin() + kEp);
+    for (Table::Row& row : table_.rows) row.cells.erase(row.cells.begin() + kEp);
+    return std::move(table_);
+  }
+
+ private:
+  static constexpr int kEp = 7;
+  Table table_{{{"", false, 0},
+                {"latency", true, 0},
+                {"TTFT", true, 3},
+                {"TPOT", true, 3},
+                {"tokens/s", true, 0},
+                {"per GPU", true, 4},
+                {"TP", true, 1},
+                {"EP", true, 1},
+                {"PP", true, 1},
+                {"replicas", true, 2},
+                {"batch", true, 1},
+                {"weights", false, 5},
+                {"limit", false, 6}},
+               {}};
+  bool shares_experts_ = false;
+};
 
 Section runners_up_section(const InferAnswer& answer) {
   Section section{"Runners-up", {}};
   if (answer.runners_up.empty()) return section;
-  Table table = plan_table();
-  add_row(table, answer.meets_budget ? "best" : "nearest", *answer.best, "");
+  PlanTable table;
+  table.add(answer.meets_budget ? "best" : "nearest", *answer.best, "");
   int place = 1;
   for (const ServeRunnerUpRecord& other : answer.runners_up) {
     std::string note = other.difference + ": " + trade_phrase(other.throughput, other.latency);
     if (answer.meets_budget && !other.record.meets) note += "; misses the budget";
-    add_row(table, fmt::format("{}", ++place), other.record, std::move(note));
+    table.add(fmt::format("{}", ++place), other.record, std::move(note));
   }
-  section.blocks.emplace_back(std::move(table));
+  section.blocks.emplace_back(std::move(table).table());
   return section;
 }
 
@@ -211,11 +227,11 @@ Section frontier_section(const InferAnswer& answer) {
   for (Chart& chart : frontier_charts(answer)) section.blocks.emplace_back(std::move(chart));
   section.blocks.emplace_back(
       Sentence{"from the lowest latency to the highest throughput, of everything that fits:"});
-  Table table = plan_table();
+  PlanTable table;
   const size_t rows = std::min(kMostRows, answer.frontier.size());
   for (size_t i = 0; i < rows; ++i)
-    add_row(table, "", answer.frontier[i * (answer.frontier.size() - 1) / (rows - 1)], "");
-  section.blocks.emplace_back(std::move(table));
+    table.add("", answer.frontier[i * (answer.frontier.size() - 1) / (rows - 1)], "");
+  section.blocks.emplace_back(std::move(table).table());
   return section;
 }
 
@@ -298,10 +314,10 @@ Section violations_section(const ServeEstimateAnswer& answer) {
 Section nearest_section(const ServeEstimateAnswer& answer) {
   Section section{"Plans near it", {}};
   if (answer.nearest.empty()) return section;
-  Table table = plan_table();
+  PlanTable table;
   for (const ServeRunnerUpRecord& near : answer.nearest)
-    add_row(table, "", near.record, near.difference);
-  section.blocks.emplace_back(std::move(table));
+    table.add("", near.record, near.difference);
+  section.blocks.emplace_back(std::move(table).table());
   return section;
 }
 

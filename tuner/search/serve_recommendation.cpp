@@ -22,7 +22,10 @@ namespace {
 
 constexpr size_t kMostRunnersUp = 6;
 
-std::string tokens(double per_second) { return fmt::format("{:.4g} tokens/s", per_second); }
+std::string tokens(double per_second) {
+  return per_second < 100 ? fmt::format("{:.3g} tokens/s", per_second)
+                          : format_grouped(std::llround(per_second)) + " tokens/s";
+}
 
 std::string in_short(const ServeCandidate& c) {
   return fmt::format("{}: latency {}, {}", describe(c.plan),
