@@ -16,6 +16,7 @@
 #include "tuner/cli/serve_options.h"
 #include "tuner/cli/stop_signals.h"
 #include "tuner/cli/trial_cluster.h"
+#include "tuner/report/phrases.h"
 #include "tuner/search/serve_explain.h"
 #include "tuner/search/serve_measure.h"
 #include "tuner/search/serve_recommendation.h"
@@ -62,9 +63,9 @@ void tell_defaults(const std::vector<std::string>& defaults, std::vector<std::st
 
 std::string title_of(const ServeRecommendation& r) {
   if (!r.best) return "no plan fits";
-  return fmt::format("{}, {}, {:.4g} tokens/s", describe(r.best->plan),
+  return fmt::format("{}, {}, {} tokens/s", describe(r.best->plan),
                      engine::format_seconds(r.best->predicted.latency_seconds),
-                     r.best->predicted.tokens_per_second);
+                     rough_amount(r.best->predicted.tokens_per_second));
 }
 
 struct Ending {

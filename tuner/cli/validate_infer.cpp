@@ -17,7 +17,7 @@ namespace {
 std::string quantity(const PredictedServe& row, double value) {
   if (row.metric == ServeMetric::fits) return value > 0 ? "fits" : "out of memory";
   if (row.metric == ServeMetric::tokens_per_second_per_gpu)
-    return fmt::format("{:.4g} tokens/s per GPU", value);
+    return fmt::format("{:.0f} tokens/s per GPU", value);
   return engine::format_seconds(value);
 }
 

@@ -165,7 +165,7 @@ Described serve_draft(const json& answer, const ExportTarget& target, const Clus
   result.header = {fmt::format("{}, sequences of {} tokens at most",
                                model_text(config.model, cluster), config.longest),
                    "plan: " + describe(config.plan),
-                   fmt::format("predicted: latency {}, first token {}, {:.4g} tokens/s",
+                   fmt::format("predicted: latency {}, first token {}, {:.0f} tokens/s",
                                engine::format_seconds(predicted.value("latency_seconds", 0.0)),
                                engine::format_seconds(predicted.value("ttft_seconds", 0.0)),
                                predicted.value("tokens_per_second", 0.0))};
