@@ -92,6 +92,7 @@ class CudaLauncher {
 
   template <class T, class Kernel>
   void rows(int64_t count, [[maybe_unused]] int64_t work, const Kernel& kernel) const {
+    static_assert(sizeof(Kernel) + sizeof count <= 4096, "what CUDA takes of parameters");
     if (count == 0) return;
 #if defined(__CUDACC__)
     run_rows<<<row_blocks(count), threads(work), 0, stream_>>>(kernel, count);

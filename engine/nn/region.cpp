@@ -37,6 +37,7 @@ Tensor first_layer_backward(LayerContext& context, const Linear& layer, ConstVie
   layer.input_gradient(context, grad_output, partial);
   if (!overlaps) return partial;
   ranks.end_overlap();  // of the gathering of `input`
+  ranks.follow(context.device());
   ranks.begin_overlap();
   if (context.options().sequence_parallel)
     ranks.reduce_scatter(payload_of(partial), payload_of(own_tokens(context, partial)));

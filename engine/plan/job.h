@@ -52,7 +52,8 @@ struct Job {
   std::string events_path;          // JSON lines while it runs; empty = none
   std::string outcome_path;         // the final Outcome
 
-  int ranks() const { return phantom_rank >= 0 ? 1 : plan.world(); }  // that really run
+  bool is_phantom() const { return phantom_rank >= 0; }
+  int ranks() const { return is_phantom() ? 1 : plan.world(); }  // that really run
 };
 
 nlohmann::json job_to_json(const Job& job);

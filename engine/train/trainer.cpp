@@ -172,7 +172,7 @@ StepResult Trainer::finish() {
   result.gradient_norm = std::sqrt(norm);
   result.rate = learning_rate(job_.optimizer, next_step_, job_.steps);
   const double clip = job_.optimizer.clip_norm;
-  const bool clips = job_.phantom_rank < 0 && clip > 0 && result.gradient_norm > clip;
+  const bool clips = !job_.is_phantom() && clip > 0 && result.gradient_norm > clip;
   optimizer_->update(result.rate, clips ? clip / result.gradient_norm : 1, next_step_);
   storage_->share_weights();
   ++next_step_;

@@ -32,7 +32,7 @@ class RankRun {
   RankRun(const Job& job, Device& device, Communicator& ranks, const RankOptions& options)
       : job_(job),
         options_(options),
-        phantom_(job.phantom_rank >= 0),
+        phantom_(job.is_phantom()),
         reports_(phantom_ || ranks.rank() == 0),
         device_(&device),
         world_(ranks, Grid(job.plan)) {

@@ -27,7 +27,7 @@ GeneratorOptions generator_options(const Job& job) {
   options.model = job.model;
   options.plan = job.plan;
   options.precision = job.workload.precision;
-  options.alone = job.phantom_rank >= 0;
+  options.alone = job.is_phantom();
   if (!options.alone) options.checkpoint = job.checkpoint_load;
   options.seed = job.seed;
   options.longest = job.workload.seq;
@@ -46,10 +46,9 @@ class ServingRun {
       : job_(job),
         spec_(*job.serving),
         options_(options),
-        phantom_(job.phantom_rank >= 0),
         device_(&device),
         world_(ranks, Grid(job.plan)) {
-    if (phantom_ && !spec_.is_trial())
+    if (job.is_phantom() && !spec_.is_trial())
       throw InputError(
           "a phantom rank has no text to generate; leave out phantom_rank or the requests");
     if (job.memory_limit_bytes > 0)
@@ -73,7 +72,7 @@ class ServingRun {
     } else {
       generator.follow();
     }
-    return report();
+    return report(generator.leads());
   }
 
  private:
@@ -207,7 +206,7 @@ class ServingRun {
   }
 
   void tell_steps(const RequestSource& source) {
-    if (!spec_.is_trial() || (replica() != 0 && !phantom_)) return;
+    if (!spec_.is_trial() || (replica() != 0 && !job_.is_phantom())) return;
     for (; (told_steps_ + 1) * source.group() <= static_cast<int64_t>(source.times().size());
          ++told_steps_)
       tell("step", {{"step", told_steps_},
@@ -236,22 +235,21 @@ class ServingRun {
     return lists;
   }
 
-  Outcome report() {
+  // The complete Outcome on rank 0, or on the one that is no phantom.
+  Outcome report(bool leads) {
     Outcome outcome;
     outcome.measured = true;
     outcome.fits = true;
     outcome.matmul_flops_per_rank = device_->meter().matmul_flops();
     outcome.traffic = world_.meter().traffic();
-    outcome.memory = gather_memory(world_, *device_, options_.ranks_in_process, phantom_);
+    outcome.memory = gather_memory(world_, *device_, options_.ranks_in_process, job_.is_phantom());
     ServingOutcome& serving = outcome.serving.emplace();
-    const bool leads =
-        world_.coordinate(Axis::tensor) == 0 && world_.coordinate(Axis::pipeline) == 0;
-    if (leads || phantom_) {
+    if (leads) {
       add_times(outcome, serving);
       add_scores(serving);
     }
     if (stopping_) throw Interrupted();
-    if (world_.rank() != 0 && !phantom_) return {};
+    if (world_.rank() != 0 && !job_.is_phantom()) return {};
     return outcome;
   }
 
@@ -320,7 +318,6 @@ class ServingRun {
   const Job& job_;
   const ServingSpec& spec_;
   const RankOptions& options_;
-  bool phantom_;
   Device* device_;
   World world_;
   std::unique_ptr<Tokenizer> tokenizer_;

@@ -18,7 +18,7 @@ class TuningRun {
  public:
   TuningRun(const Job& job, Device& device, Communicator& ranks, const RankOptions& options)
       : job_(job), options_(options), device_(&device), world_(ranks, Grid(job.plan)) {
-    if (job.phantom_rank >= 0)
+    if (job.is_phantom())
       throw InputError("a phantom rank has no text to tune on; leave out phantom_rank");
     if (job.memory_limit_bytes > 0)
       device_->set_capacity(static_cast<int64_t>(job.memory_limit_bytes));

@@ -69,7 +69,7 @@ class WorkerRun {
 
   ExitCode run() {
     try {
-      if (job_.phantom_rank >= 0)
+      if (job_.is_phantom())
         run_phantom();
       else if (options_.file_rank.rank >= 0)
         run_file();

@@ -132,6 +132,26 @@ struct GatedPieces {
   }
 };
 
+template <class F>
+struct GatedBackwardPieces {
+  static constexpr int kWidth = 8;
+  GatedBackward<bfloat16, F> in;
+
+  DEVICE void operator()(int64_t row, int64_t column) const {
+    const Eight dy = Eight::load(in.grad_dst[row] + column);
+    Eight g = Eight::load(in.gate[row] + column);
+    Eight u = Eight::load(in.up[row] + column);
+    KERNELS_UNROLL
+    for (int i = 0; i < kWidth; ++i) {
+      const float grad_gated = dy.v[i] * u.v[i];
+      u.v[i] = dy.v[i] * F::value(g.v[i]);
+      g.v[i] = grad_gated * F::slope(g.v[i]);
+    }
+    g.store(in.grad_gate[row] + column);
+    u.store(in.grad_up[row] + column);
+  }
+};
+
 // Rotary position embedding: eight pairs at a time, numbered through all heads of a token.
 struct RotaryPieces {
   static constexpr int kWidth = 8;
@@ -157,26 +177,6 @@ struct RotaryPieces {
     }
     x.store(at);
     y.store(at + half);
-  }
-};
-
-template <class F>
-struct GatedBackwardPieces {
-  static constexpr int kWidth = 8;
-  GatedBackward<bfloat16, F> in;
-
-  DEVICE void operator()(int64_t row, int64_t column) const {
-    const Eight dy = Eight::load(in.grad_dst[row] + column);
-    Eight g = Eight::load(in.gate[row] + column);
-    Eight u = Eight::load(in.up[row] + column);
-    KERNELS_UNROLL
-    for (int i = 0; i < kWidth; ++i) {
-      const float grad_gated = dy.v[i] * u.v[i];
-      u.v[i] = dy.v[i] * F::value(g.v[i]);
-      g.v[i] = grad_gated * F::slope(g.v[i]);
-    }
-    g.store(in.grad_gate[row] + column);
-    u.store(in.grad_up[row] + column);
   }
 };
 

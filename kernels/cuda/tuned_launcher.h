@@ -64,8 +64,7 @@ class TunedLauncher : public Launcher {
 
   bool run_tuned(int64_t head_rows, const PagedAttention<bfloat16>& body) {
     const PagedShape& s = body.shape;
-    if (!cuda::all_aligned(body.query, body.key, body.value, body.out)) return false;
-    return (s.head_dim == 64 || s.head_dim == 128) &&
+    return cuda::all_aligned(body.query, body.key, body.value, body.out) &&
            with_head_dim(s.head_dim, [&]<int kHeadDim>() { decode<kHeadDim>(head_rows, body); });
   }
 
@@ -141,15 +140,17 @@ class TunedLauncher : public Launcher {
   // Heads of 64 and 128, all operands in pieces of 16 bytes.
   template <class... Matrices>
   static bool fits(const cuda::FlashOperands& in, const Matrices&... matrices) {
-    return (in.shape.head_dim == 64 || in.shape.head_dim == 128) && in.shape.scale > 0 &&
-           cuda::all_aligned(in.query, in.key, in.value, matrices...);
+    return in.shape.scale > 0 && cuda::all_aligned(in.query, in.key, in.value, matrices...);
   }
+  // Whether there are kernels for heads of this size.
   template <class F>
   static bool with_head_dim(int64_t head_dim, F f) {
     if (head_dim == 64)
       f.template operator()<64>();
-    else
+    else if (head_dim == 128)
       f.template operator()<128>();
+    else
+      return false;
     return true;
   }
   // Both backward kernels ask, each for itself: it costs one pass over two operands.

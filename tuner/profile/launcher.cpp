@@ -218,7 +218,8 @@ std::string last_words(const std::string& path) {
 
 Launcher Launcher::find(LauncherKind kind, TrialDevice device) {
   // Threads that wait spin about as long as waking them takes, then sleep: ranks share the cores
-  // with each other and with other programs.
+  // with each other and with other programs. (On a virtual machine a wake-up took 50 µs; of a
+  // decoding step of a tiny model a third. More turns than these gained nothing.)
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) {
     setenv("OMP_WAIT_POLICY", "passive", 0);
     setenv("GOMP_SPINCOUNT", "20000", 0);

@@ -163,7 +163,7 @@ class NcclCommunicator final : public Communicator {
   };
 
   // The operation waits for the device's work so far, and later work for the operation, unless that
-  // is left to end_overlap().
+  // is left to end_overlap(), which knows of collective verbs alone.
   template <class Operation>
   void run(NcclChannel& channel, const Operation& operation) {
     CudaStream& device = ranks_->device().stream();
@@ -171,7 +171,7 @@ class NcclCommunicator final : public Communicator {
     channel.stream().wait_for(channel.begun());
     ranks_->finish(channel.comm(), operation(channel.comm(), channel.stream().get()));
     channel.stream().record(channel.done());
-    if (!device_goes_on_) device.wait_for(channel.done());
+    if (!device_goes_on_ || &channel != channels_.all.get()) device.wait_for(channel.done());
   }
 
   std::shared_ptr<NcclRanks> ranks_;

@@ -210,7 +210,8 @@ class CpuProducts::Implementation {
     const int threads = is_worth_sharing(p) ? threads_ : 1;
     if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
   }
-  // Of less work a second thread wakes later than one alone is done.
+  // Of less work a second thread wakes later (50 µs) than one alone is done: at some 40 GFLOP/s and
+  // 10 GB/s.
   static bool is_worth_sharing(const Matmul& p) {
     constexpr int64_t kMultiplications = int64_t{1} << 21, kElements = int64_t{1} << 18;
     return p.batch * p.m() * p.n() * p.k() >= kMultiplications ||
