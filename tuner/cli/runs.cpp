@@ -109,7 +109,9 @@ std::map<int64_t, nlohmann::json> measured_plans(const RunRecord& run) {
   const nlohmann::json answer = nlohmann::json::parse(run.answer, nullptr, false);
   if (!answer.is_object() || !answer.contains("measurement")) return plans;
   const nlohmann::json& measurement = answer["measurement"];
+  // Serving answers count their plans.
   if (!measurement.is_object() || !measurement.contains("plans")) return plans;
+  if (!measurement["plans"].is_array()) return plans;
   for (const nlohmann::json& plan : measurement["plans"])
     for (const nlohmann::json& trial : plan.value("trials", nlohmann::json::array()))
       plans[trial.get<int64_t>()] = plan;
@@ -120,7 +122,10 @@ std::map<int64_t, nlohmann::json> measured_plans(const RunRecord& run) {
 std::string plan_of_job(const std::string& text) {
   const nlohmann::json job = nlohmann::json::parse(text, nullptr, false);
   if (!job.is_object() || !job.contains("plan")) return {};
-  return engine::describe(engine::plan_from_json(job["plan"], "the stored job"));
+  const engine::ParallelPlan plan = engine::plan_from_json(job["plan"], "the stored job");
+  if (!job.contains("serving") || !job["serving"].is_object()) return engine::describe(plan);
+  return fmt::format("TP {}  PP {}  replicas {}  batch {}", plan.tp, plan.pp, plan.dp,
+                     job["serving"].value("batch", int64_t{0}));
 }
 
 std::string known_seconds(const nlohmann::json& from, const char* key) {

@@ -147,10 +147,11 @@ double mean_context(const ServeWorkload& work) {
 }
 
 // Parts of a static batch that follow each other through the stages, each sequence with `tokens`.
+// In-flight batching keeps every stage busy.
 double micro_batches_of(const ServeModel& model, int64_t sequences, int64_t tokens) {
   const ServeStack& stack = model.scenario().stack;
   const int64_t stages = model.plan().pp;
-  if (!stack.micro_batches || stages == 1) return 1;
+  if (stages == 1 || (model.runs_whole_batch() && !stack.micro_batches)) return 1;
   if (stack.micro_batch_tokens == 0) return static_cast<double>(std::min(stages, sequences));
   int64_t part = sequences % stages == 0 ? sequences / stages : sequences;
   while (part * tokens > stack.micro_batch_tokens && part % 2 == 0) part /= 2;
@@ -348,10 +349,12 @@ ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& 
       predict_batch(model, 1, out);
       break;
     case Arrival::static_batch:
-      if (model.runs_whole_batch() || model.most_sequences() >= static_cast<double>(plan.batch))
-        predict_batch(model, plan.batch, out);
-      else
+      out.in_turns =
+          !model.runs_whole_batch() && model.most_sequences() < static_cast<double>(plan.batch);
+      if (out.in_turns)
         predict_batch_in_turns(model, out);
+      else
+        predict_batch(model, plan.batch, out);
       break;
     case Arrival::closed_loop:
       predict_closed_loop(model, out);

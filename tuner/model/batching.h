@@ -36,6 +36,7 @@ struct ServePrediction {
   ServeMemory memory;
   double kv_token_capacity = 0;  // of a replica
   bool fits = false;
+  bool in_turns = false;  // a static batch of which not all sequences have room at a time
 };
 
 // A plan that does not fit is predicted as if it did, with `fits` false; in-flight batching keeps

@@ -82,6 +82,16 @@ ServeCandidate predict(const ServeScenario& s, const ServeBudgets& budgets, cons
   return candidate;
 }
 
+// Of a static batch that runs in turns.
+engine::Violation no_room_for_all(const ServeScenario& scenario, const ServePlan& plan) {
+  const auto most = static_cast<int64_t>(ServeModel(scenario, plan).most_sequences());
+  return {"AT0201",
+          fmt::format("{} sequences of a batch of {} have room at a time, the others wait: the "
+                      "batch is not a static one",
+                      format_grouped(most), format_grouped(plan.batch)),
+          {fmt::format("batch {}", most)}};
+}
+
 // Where the time of the best plan goes, and what the next larger choices would cost.
 std::vector<std::string> reasons(const ServeRecommendation& r) {
   const ServeCandidate& best = *r.best;
@@ -303,6 +313,8 @@ ServeCheck check_serving(const ServeScenario& scenario, const ServePlan& plan,
     if (!check.checked.predicted.fits)
       check.violations.push_back(
           {"AT0201", "the fullest GPU needs " + memory_phrase(check.checked.predicted), {}});
+    else if (check.checked.predicted.in_turns)
+      check.violations.push_back(no_room_for_all(scenario, plan));
   }
   if (check.violations.empty() || !serve_scenario_violations(scenario).empty()) return check;
   // The best of every kind in a search with the same formats, by how little changes.

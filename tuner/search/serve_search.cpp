@@ -118,23 +118,29 @@ class Enumeration {
     for (const int64_t batch : grid) {
       plan.batch = batch;
       const ServeCandidate candidate = consider(plan);
-      const bool good = candidate.predicted.fits && candidate.excess <= 1;
+      const bool good = has_room(candidate) && candidate.excess <= 1;
       if (good) last_good = batch;
       if (!good && last_good > 0 && first_bad == 0) first_bad = batch;
-      if (!candidate.predicted.fits) break;  // memory grows with the batch
+      if (!has_room(candidate)) break;  // memory grows with the batch
     }
     // Between the last batch of the grid that meets the budgets and the next.
     while (only_.batch.empty() && first_bad - last_good > 1) {
       plan.batch = (first_bad + last_good) / 2;
       const ServeCandidate candidate = consider(plan);
-      const bool good = candidate.predicted.fits && candidate.excess <= 1;
+      const bool good = has_room(candidate) && candidate.excess <= 1;
       (good ? last_good : first_bad) = plan.batch;
     }
+  }
+
+  // A static batch is one of sequences that run together.
+  static bool has_room(const ServeCandidate& candidate) {
+    return candidate.predicted.fits && !candidate.predicted.in_turns;
   }
 
   ServeCandidate consider(const ServePlan& plan) {
     ServeCandidate candidate{plan, predict_serving(s_, plan), 0};
     candidate.excess = excess_over(budgets_, candidate.predicted);
+    if (candidate.predicted.in_turns) return candidate;
     if (!candidate.predicted.fits) {
       const auto lacks = [](const ServeCandidate& c) {
         return c.predicted.memory.peak_bytes() - c.predicted.memory.capacity_bytes;
