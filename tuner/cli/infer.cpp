@@ -105,11 +105,7 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   ServeRecommendation r;
   {
     ProgressLine line;
-    const MeasureOptions options = {
-        .most_plans = request.most_plans,
-        .budget_seconds = request.budget_seconds,
-        .stop = &signals.seen(),
-        .progress = [&](const MeasureProgress& p) { line.tell(progress_text(p)); }};
+    const MeasureOptions options = measure_options_of(request, signals, line);
     r = recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price,
                           [&](std::vector<ServeCandidate>& candidates) {
                             return measure_serving(asked.scenario, asked.budgets, profiler, options,

@@ -57,6 +57,18 @@ void refuse_idle_options(const Arguments& arguments, const MeasureRequest& reque
         throw engine::InputError(fmt::format("{} is about batch jobs; add --launcher slurm", name));
 }
 
+// One line for people.
+std::string progress_text(const MeasureProgress& p) {
+  std::string text = fmt::format("measuring {} of at most {}: {}", p.done + 1, p.total, p.now);
+  if (p.best_seconds > 0)
+    text += fmt::format("; best so far {}", engine::format_seconds(p.best_seconds));
+  if (p.failures > 0) text += fmt::format("; {} failed", p.failures);
+  const std::string budget = engine::format_seconds(p.budget_seconds);
+  return text + (p.spent_seconds > 0 ? fmt::format("; {} of {} spent",
+                                                   engine::format_seconds(p.spent_seconds), budget)
+                                     : fmt::format("; {} to spend", budget));
+}
+
 }  // namespace
 
 std::vector<Option> measure_options() {
@@ -148,15 +160,13 @@ MeasureRequest measure_request_of(const Arguments& arguments) {
   return request;
 }
 
-std::string progress_text(const MeasureProgress& p) {
-  std::string text = fmt::format("measuring {} of at most {}: {}", p.done + 1, p.total, p.now);
-  if (p.best_seconds > 0)
-    text += fmt::format("; best so far {}", engine::format_seconds(p.best_seconds));
-  if (p.failures > 0) text += fmt::format("; {} failed", p.failures);
-  const std::string budget = engine::format_seconds(p.budget_seconds);
-  return text + (p.spent_seconds > 0 ? fmt::format("; {} of {} spent",
-                                                   engine::format_seconds(p.spent_seconds), budget)
-                                     : fmt::format("; {} to spend", budget));
+MeasureOptions measure_options_of(const MeasureRequest& request, const StopSignals& signals,
+                                  ProgressLine& line) {
+  return {.most_plans = request.most_plans,
+          .budget_seconds = request.budget_seconds,
+          .at_once = request.at_once,
+          .stop = &signals.seen(),
+          .progress = [&line](const MeasureProgress& p) { line.tell(progress_text(p)); }};
 }
 
 }  // namespace tuner

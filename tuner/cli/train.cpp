@@ -189,12 +189,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
   Recommendation r;
   {
     ProgressLine line;
-    const MeasureOptions options = {
-        .most_plans = request.most_plans,
-        .budget_seconds = request.budget_seconds,
-        .at_once = request.at_once,
-        .stop = &signals.seen(),
-        .progress = [&](const MeasureProgress& progress) { line.tell(progress_text(progress)); }};
+    const MeasureOptions options = measure_options_of(request, signals, line);
     r = recommend(asked.scenario, restrictions, [&](auto& plans, auto& baseline) {
       return measure_plans(asked.scenario, profiler, options, plans, baseline);
     });
