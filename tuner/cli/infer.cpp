@@ -160,7 +160,7 @@ int run_infer(const Arguments& arguments) {
   const Host host = this_host();
   std::optional<ClusterSpec> cluster;
   if (request.this_host) {
-    HostCluster found = trial_cluster(arguments, request, launcher, host);
+    HostCluster found = trial_cluster(arguments, request, launcher, host, TrialKind::serving);
     if (!found.remark.empty()) print_message(found.remark + "\n");
     cluster = std::move(found.cluster);
   }

@@ -264,7 +264,8 @@ int run_train(const Arguments& arguments) {
   if (request.most_plans > 0) launcher = trial_launcher(arguments, request);
   const Host host = this_host();
   std::optional<HostCluster> cluster;
-  if (request.this_host) cluster = trial_cluster(arguments, request, launcher, host);
+  if (request.this_host)
+    cluster = trial_cluster(arguments, request, launcher, host, TrialKind::training);
   std::optional<Imported> file = plan_file_of(arguments, "--compare-with");
   ScenarioBase base;
   if (file) base = base_of(*file, *arguments.integer("--gpus"));
