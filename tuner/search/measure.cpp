@@ -36,7 +36,7 @@ class Measuring {
     Race race(
         racers_, scenario_.rates.residual_sigma, scenario_.rates.residual_correlation,
         [](const Racer& racer, int64_t samples) {
-          return Standing{racer.median(samples), 0};
+          return Standing{.value = racer.median(samples)};
         },
         profiler_, options_);
     const RaceAccount raced = race.run();
@@ -57,7 +57,7 @@ class Measuring {
     racer.job = job_of(scenario_, answer.plan);
     racer.features = features_of(answer.plan);
     racer.seconds = answer.predicted.step_seconds;
-    racer.predicted = {racer.seconds, 0};
+    racer.predicted = {.value = racer.seconds};
   }
 
   void report(const Racer& racer) {

@@ -19,18 +19,6 @@ constexpr double kPatience = 30;       // times the time expected
 
 }  // namespace
 
-bool Standing::is_better_than(const Standing& other) const {
-  const bool keeps = excess <= 1, other_keeps = other.excess <= 1;
-  if (keeps != other_keeps) return keeps;
-  return keeps ? value < other.value : excess < other.excess;
-}
-
-double Standing::room_to(const Standing& other) const {
-  if (other.excess > 1) return other.excess / excess;
-  const double room = other.value / value;
-  return excess > 0 ? std::min(room, 1 / excess) : room;
-}
-
 bool Racer::failed() const {
   const OutcomeStatus status = measurement.outcome.status;
   return tried && status != OutcomeStatus::ok && status != OutcomeStatus::interrupted;

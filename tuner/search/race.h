@@ -10,6 +10,7 @@
 #include "tuner/profile/profiler.h"
 #include "tuner/profile/statistics.h"
 #include "tuner/search/residual_model.h"
+#include "tuner/search/standing.h"
 
 namespace tuner {
 
@@ -28,18 +29,6 @@ struct MeasureOptions {
   int at_once = 1;  // trials side by side
   const std::atomic<int>* stop = nullptr;
   std::function<void(const MeasureProgress&)> progress = {};
-};
-
-// How good a plan is: one that keeps its limits beats those that do not; among these the lesser
-// value wins, among the others the lesser excess.
-struct Standing {
-  double value = 0;   // seconds of a step, or what grows like them
-  double excess = 0;  // the largest ratio over a limit; at most 1 keeps all, 0 = there is none
-
-  bool is_better_than(const Standing& other) const;
-  Standing times(double factor) const { return {value * factor, excess * factor}; }
-  // The factor by which it may grow until it is no better than `other`.
-  double room_to(const Standing& other) const;
 };
 
 // Timed steps of the first trial of a plan.
