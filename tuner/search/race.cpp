@@ -31,9 +31,7 @@ SampleSummary Racer::summary(int64_t samples) const {
 }
 
 double Racer::noise(int64_t samples) const {
-  constexpr double kWidth = 2 * 1.645;  // of a 90 % interval, in standard deviations
-  const engine::Interval interval = summary(samples).interval;
-  return interval.low > 0 ? std::log(interval.high / interval.low) / kWidth : 0;
+  return log_sigma_of(summary(samples).interval);
 }
 
 Race::Race(std::vector<Racer>& racers, double sigma, double correlation, StandingOf standing,

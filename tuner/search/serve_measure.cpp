@@ -13,7 +13,9 @@ namespace {
 
 // A plan that takes longer than another must promise this much more to be worth a trial.
 constexpr double kWorthwhile = 1.02;
-constexpr double kCorrelation = 0.5;  // of the errors of two plans
+// Of the errors of two plans. Assumed: it is not fitted to serving, as residual_correlation is to
+// training.
+constexpr double kCorrelation = 0.5;
 constexpr size_t kSeeds = 4;          // degrees that are tried in any case
 
 // Layers of each stage, where they are not equal: the first ones have one more.
@@ -80,7 +82,8 @@ class ServeMeasuring {
       racer.seconds = candidate->predicted.latency_seconds;
       racer.predicted = standing_of(budgets, *candidate);
     }
-    sigma_ = scenario.rates_of(ServeFormat::f32).latency_sigma;
+    if (!candidates_.empty())
+      sigma_ = log_sigma_of(candidates_.front()->predicted.latency_interval);
     seed_degrees();
   }
 
@@ -136,7 +139,7 @@ class ServeMeasuring {
   const ServeBudgets& budgets_;
   std::vector<ServeCandidate*> candidates_;  // of the racers
   std::vector<Racer> racers_;
-  double sigma_ = 0;
+  double sigma_ = 0;  // of the logarithm of a predicted latency
 };
 
 }  // namespace
