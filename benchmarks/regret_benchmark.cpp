@@ -202,9 +202,9 @@ Score score(const Space& space, const Report& report, const Recommendation& r) {
       engine::describe(best.plan), format_seconds(best.summary.interval.low),
       format_seconds(best.summary.interval.high), engine::describe(picked->plan),
       format_seconds(picked->summary.median), 100 * result.regret, 100 * result.beyond);
-  fmt::print("  tuner: {} trials in {}, {:.1f} % of the cost\n", r.measurement->new_trials,
-             format_seconds(r.measurement->spent_seconds),
-             100 * r.measurement->spent_seconds / report.cost_seconds);
+  fmt::print("  tuner: {} trials in {}, {:.1f} % of the cost\n", r.measurement->race.new_trials,
+             format_seconds(r.measurement->race.spent_seconds),
+             100 * r.measurement->race.spent_seconds / report.cost_seconds);
   fmt::print(
       "  prediction: rank correlation {:.2f} over {} separate plans, mean error {:.1f} %, "
       "resident memory {:.1f} %\n",

@@ -223,15 +223,15 @@ Score score_of(const Space& space, const Question& question, const ServeRecommen
           1);
   const SampleSummary summary = summarize_samples(picked.latencies);
   score.missed = std::max(0.0, picked.excess(budgets, output, summary.interval.low) - 1);
-  score.share = r.measurement->spent_seconds / space.cost_seconds;
+  score.share = r.measurement->race.spent_seconds / space.cost_seconds;
   fmt::print(
       "  {}\n    best   {}\n    picked {}: regret {:.1f} %, beyond the spread {:.1f} %, "
       "budget {}\n    tuner: {} plans in {} trials and {}, {:.0f} % of the cost\n",
       question.name, describe(best->truth->plan), describe(picked.truth->plan), 100 * score.regret,
       100 * score.beyond,
       score.missed > 0 ? fmt::format("missed by {:.1f} %", 100 * score.missed) : "met",
-      r.measurement->plans, r.measurement->new_trials, format_seconds(r.measurement->spent_seconds),
-      100 * score.share);
+      r.measurement->race.order.size(), r.measurement->race.new_trials,
+      format_seconds(r.measurement->race.spent_seconds), 100 * score.share);
   std::fflush(stdout);
   return score;
 }

@@ -120,7 +120,7 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   if (ending.status == "interrupted")
     print_message(
         "interrupted; what was measured is stored: the same command goes on from there\n");
-  else if (r.measurement && r.measurement->budget_ended)
+  else if (r.measurement && r.measurement->race.budget_ended)
     print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
   return static_cast<int>(ending.code);
 }

@@ -87,7 +87,7 @@ void tell_ending(const Recommendation& r, const Ending& ending) {
         "interrupted; what was measured is stored: the same command goes on from there\n");
   else if (ending.code == ExitCode::partial)
     print_message("some trials failed; `autotune runs show` tells why\n");
-  else if (r.measurement && r.measurement->budget_ended)
+  else if (r.measurement && r.measurement->race.budget_ended)
     print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
 }
 

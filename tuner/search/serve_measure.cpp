@@ -16,7 +16,7 @@ constexpr double kWorthwhile = 1.02;
 // Of the errors of two plans. Assumed: it is not fitted to serving, as residual_correlation is to
 // training.
 constexpr double kCorrelation = 0.5;
-constexpr size_t kSeeds = 4;          // degrees that are tried in any case
+constexpr size_t kSeeds = 4;  // degrees that are tried in any case
 
 // Layers of each stage, where they are not equal: the first ones have one more.
 std::vector<int> stage_layers(const engine::ModelSpec& model, int pp) {
@@ -92,21 +92,18 @@ class ServeMeasuring {
     if (racers_.empty()) return account;
     Race race(
         racers_, sigma_, kCorrelation,
-        [&](const Racer& racer, int64_t samples) { return standing_after(racer, samples); }, profiler,
+        [&](size_t place, int64_t samples) { return standing_after(place, samples); }, profiler,
         options);
-    const RaceAccount raced = race.run();
-    account.plans = static_cast<int>(raced.order.size());
-    account.new_trials = raced.new_trials;
-    account.spent_seconds = raced.spent_seconds;
-    account.budget_ended = raced.budget_ended;
+    account.race = race.run();
     std::vector<double> factors;
-    for (const Racer* racer : raced.order) {
-      ServeCandidate& candidate = *candidates_[static_cast<size_t>(racer - racers_.data())];
-      if (racer->failed()) candidate.measured = racer->measurement.outcome;
+    for (const size_t place : account.race.order) {
+      const Racer& racer = racers_[place];
+      ServeCandidate& candidate = *candidates_[place];
+      if (racer.failed()) candidate.measured = racer.measurement.outcome;
       // A trial cut off before its figures are there says nothing.
-      if (!racer->timed() || !racer->measurement.outcome.serving) continue;
-      take_outcome(candidate, outcome_of(*racer, kAllSamples));
-      factors.push_back(racer->median() / racer->seconds);
+      if (!racer.timed() || !racer.measurement.outcome.serving) continue;
+      take_outcome(candidate, outcome_of(racer, kAllSamples));
+      factors.push_back(racer.median() / racer.seconds);
     }
     if (!factors.empty()) account.correction = median_of(std::move(factors));
     return account;
@@ -123,10 +120,11 @@ class ServeMeasuring {
     }
   }
 
-  Standing standing_after(const Racer& racer, int64_t samples) const {
+  Standing standing_after(size_t place, int64_t samples) const {
+    const Racer& racer = racers_[place];
     if (!racer.measurement.outcome.serving)
       return racer.predicted.times(racer.median(samples) / racer.seconds);
-    ServeCandidate candidate = *candidates_[static_cast<size_t>(&racer - racers_.data())];
+    ServeCandidate candidate = *candidates_[place];
     take_outcome(candidate, outcome_of(racer, samples));
     return standing_of(budgets_, candidate);
   }
