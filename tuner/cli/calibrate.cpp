@@ -11,6 +11,7 @@
 #include "tuner/cli/calibrate_host.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
+#include "tuner/cli/trial_device.h"
 #include "tuner/model/data_files.h"
 #include "tuner/validate/fit.h"
 #include "tuner/validate/serve_fit.h"
@@ -165,11 +166,7 @@ Command calibrate_command() {
                   {.name = "--afresh",
                    .kind = ValueKind::flag,
                    .help = "Forget earlier fits: start from physics and microbenchmarks"},
-                  {.name = "--device",
-                   .kind = ValueKind::text,
-                   .help = "What of this machine is measured",
-                   .default_text = "cpu",
-                   .choices = {"cpu", "cuda"}},
+                  device_option("What of this machine is measured", "cpu"),
                   {.name = "--output",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",

@@ -19,6 +19,7 @@
 #include "tuner/cli/output.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/stop_signals.h"
+#include "tuner/cli/trial_device.h"
 #include "tuner/model/data_files.h"
 #include "tuner/model/presets.h"
 #include "tuner/profile/profiler.h"
@@ -283,7 +284,7 @@ HostCalibration calibrate_host(const std::string& database, const std::string& p
 std::string host_profile_path() { return profile_path(kHostProfile); }
 
 int calibrate_host(const Arguments& arguments) {
-  const bool gpus = arguments.text("--device").value_or("cpu") == "cuda";
+  const bool gpus = trial_device_of(arguments) == TrialDevice::cuda;
   const std::string path =
       arguments.text("--output").value_or(profile_path(gpus ? kGpuProfile : kHostProfile));
   const HostCalibration done = gpus ? calibrate_gpus(store_path(arguments), path, this_host())
