@@ -16,6 +16,7 @@
 #include "tuner/profile/profiler.h"
 #include "tuner/profile/statistics.h"
 #include "tuner/search/serve_measure.h"
+#include "tuner/validate/statistics.h"
 
 namespace {
 
@@ -252,7 +253,7 @@ Errors compare(const Space& space) {
     predicted.push_back(p.latency_seconds);
     measured.push_back(one.latency);
   }
-  errors.rho = benchmarks::rank_correlation(predicted, measured);
+  errors.rho = spearman(predicted, measured);
   fmt::print("{}\n  {} plans, {} to {}, about {} to measure\n", space.name, space.truth.size(),
              format_seconds(measured.front()), format_seconds(measured.back()),
              format_seconds(space.cost_seconds));
@@ -343,31 +344,10 @@ int run(const std::string& folder, const std::string& only, bool plans) {
 
 }  // namespace
 
-// serve_regret_benchmark FOLDER [--plans] [PART OF A SPACE'S NAME]
 int main(int count, char** arguments) {
-  std::string folder, only;
-  bool plans = false;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = arguments[i];
-    if (word == "--plans")
-      plans = true;
-    else
-      (folder.empty() ? folder : only) = word;
-  }
-  if (folder.empty()) {
-    std::cerr
-        << "usage: serve_regret_benchmark FOLDER [--plans] [PART OF A SPACE'S NAME]\n"
-           "Measures every legal serving plan of four small spaces, three times in turns, and "
-           "what\n"
-           "the tuner picks within a budget and above a floor. FOLDER keeps the truth: an\n"
-           "interrupted run goes on. `autotune calibrate` first; on a machine with nothing else\n"
-           "to do.\n";
-    return 2;
-  }
-  try {
-    return run(folder, only, plans);
-  } catch (const engine::Error& error) {
-    std::cerr << error.what() << '\n';
-    return static_cast<int>(error.code());
-  }
+  return benchmarks::run_regret(
+      count, arguments,
+      "Measures every legal serving plan of four small spaces, three times in turns, and what the\n"
+      "tuner picks within a budget and above a floor.\n",
+      run);
 }
