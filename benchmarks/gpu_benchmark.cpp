@@ -14,6 +14,7 @@
 #include "engine/plan/model_spec.h"
 #include "engine/train/trainer.h"
 #include "tuner/model/memory_model.h"
+#include "tuner/model/presets.h"
 
 namespace engine {
 namespace {
@@ -282,32 +283,12 @@ void measure_recomputation() {
        "%");
 }
 
-ModelSpec llama_8b() {
-  ModelSpec model;
-  model.name = "llama-3-8b";
-  model.layers = 32;
-  model.hidden = 4096;
-  model.heads = 32;
-  model.kv_heads = 8;
-  model.head_dim = 128;
-  model.ffn_hidden = 14336;
-  model.vocab = 128256;
-  model.positions = 8192;
-  model.norm = NormKind::rms_norm;
-  model.activation = ActivationKind::silu;
-  model.position = PositionKind::rotary;
-  model.gated_mlp = true;
-  model.tied_embeddings = model.dropout = false;
-  model.qkv_bias = model.attention_out_bias = model.mlp_bias = false;
-  return model;
-}
-
 // One sequence, a token after the other, against the time in which the weights and the keys and
 // values so far pass by once.
 void measure_decoding() {
   constexpr int64_t kPrompt = 1024, kDropped = 16, kTokens = 256;
   GeneratorOptions options;
-  options.model = llama_8b();
+  options.model = tuner::find_model("llama-3-8b");
   options.precision = Precision::bf16;
   options.longest = kPrompt + kDropped + kTokens;
   CudaDevice device(0);

@@ -1,12 +1,12 @@
-// What benchmarks of regret share: small models, and how predictions compare with the truth.
+// What benchmarks of regret share: small models, goals and the command line.
 #pragma once
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <numeric>
-#include <vector>
+#include <iostream>
+#include <string>
 
+#include "engine/base/errors.h"
 #include "tuner/model/presets.h"
 
 namespace benchmarks {
@@ -26,29 +26,37 @@ inline std::array<engine::ModelSpec, 2> small_models() {
   return {tuner::find_model("gpt3-tiny"), llama};
 }
 
-inline std::vector<double> ranks_of(const std::vector<double>& values) {
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
-  std::vector<double> ranks(values.size());
-  for (size_t i = 0; i < order.size(); ++i) ranks[order[i]] = static_cast<double>(i);
-  return ranks;
-}
-
-// Spearman's; 1 of fewer than three.
-inline double rank_correlation(const std::vector<double>& first,
-                               const std::vector<double>& second) {
-  const size_t n = first.size();
-  if (n < 3) return 1;
-  const std::vector<double> a = ranks_of(first), b = ranks_of(second);
-  double squares = 0;
-  for (size_t i = 0; i < n; ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
-  const auto count = static_cast<double>(n);
-  return 1 - 6 * squares / (count * (count * count - 1));
-}
-
 inline void print_goal(const char* what, bool met) {
   fmt::print("{} {}\n", met ? "met    " : "NOT MET", what);
+}
+
+// NAME FOLDER [--plans] [PART OF A SPACE'S NAME], where FOLDER keeps the truth. `about` says what
+// the benchmark measures. Returns the exit code.
+inline int run_regret(int count, char** arguments, const std::string& about,
+                      int (*run)(const std::string& folder, const std::string& only, bool plans)) {
+  std::string folder, only;
+  bool plans = false;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = arguments[i];
+    if (word == "--plans")
+      plans = true;
+    else
+      (folder.empty() ? folder : only) = word;
+  }
+  if (folder.empty()) {
+    std::cerr
+        << "usage: " << arguments[0] << " FOLDER [--plans] [PART OF A SPACE'S NAME]\n"
+        << about
+        << "FOLDER keeps the truth: an interrupted run goes on. `autotune calibrate` first; on "
+           "a\nmachine with nothing else to do.\n";
+    return 2;
+  }
+  try {
+    return run(folder, only, plans);
+  } catch (const engine::Error& error) {
+    std::cerr << error.what() << '\n';
+    return static_cast<int>(error.code());
+  }
 }
 
 }  // namespace benchmarks

@@ -21,6 +21,7 @@
 #include "tuner/profile/statistics.h"
 #include "tuner/search/measure.h"
 #include "tuner/space/search_space.h"
+#include "tuner/validate/statistics.h"
 
 namespace {
 
@@ -140,7 +141,7 @@ double cost_of(const Report& report) {
   return seconds;
 }
 
-// Of plans whose intervals do not overlap.
+// Of plans whose intervals do not overlap; 1 of fewer than three.
 std::pair<double, size_t> rank_correlation(const std::vector<Truth>& truth) {
   std::vector<double> predicted, measured;
   double high = 0;
@@ -150,7 +151,8 @@ std::pair<double, size_t> rank_correlation(const std::vector<Truth>& truth) {
     predicted.push_back(one.predicted);
     measured.push_back(one.summary.median);
   }
-  return {benchmarks::rank_correlation(predicted, measured), predicted.size()};
+  const size_t count = predicted.size();
+  return {count < 3 ? 1 : spearman(predicted, measured), count};
 }
 
 double mean_error(const std::vector<Truth>& truth) {
@@ -202,9 +204,9 @@ Score score(const Space& space, const Report& report, const Recommendation& r) {
       engine::describe(best.plan), format_seconds(best.summary.interval.low),
       format_seconds(best.summary.interval.high), engine::describe(picked->plan),
       format_seconds(picked->summary.median), 100 * result.regret, 100 * result.beyond);
-  fmt::print("  tuner: {} trials in {}, {:.1f} % of the cost\n", r.measurement->new_trials,
-             format_seconds(r.measurement->spent_seconds),
-             100 * r.measurement->spent_seconds / report.cost_seconds);
+  fmt::print("  tuner: {} trials in {}, {:.1f} % of the cost\n", r.measurement->race.new_trials,
+             format_seconds(r.measurement->race.spent_seconds),
+             100 * r.measurement->race.spent_seconds / report.cost_seconds);
   fmt::print(
       "  prediction: rank correlation {:.2f} over {} separate plans, mean error {:.1f} %, "
       "resident memory {:.1f} %\n",
@@ -284,29 +286,10 @@ int run(const std::string& folder, const std::string& only, bool plans) {
 
 }  // namespace
 
-// regret_benchmark FOLDER [--plans] [PART OF A SPACE'S NAME]
 int main(int count, char** arguments) {
-  std::string folder, only;
-  bool plans = false;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = arguments[i];
-    if (word == "--plans")
-      plans = true;
-    else
-      (folder.empty() ? folder : only) = word;
-  }
-  if (folder.empty()) {
-    std::cerr
-        << "usage: regret_benchmark FOLDER [--plans] [PART OF A SPACE'S NAME]\n"
-           "Measures every legal plan of four small spaces, three times in turns, and what\n"
-           "the tuner picks for a tenth of that cost. FOLDER keeps the truth: an interrupted\n"
-           "run goes on. `autotune calibrate` first; on a machine with nothing else to do.\n";
-    return 2;
-  }
-  try {
-    return run(folder, only, plans);
-  } catch (const engine::Error& error) {
-    std::cerr << error.what() << '\n';
-    return static_cast<int>(error.code());
-  }
+  return benchmarks::run_regret(
+      count, arguments,
+      "Measures every legal plan of four small spaces, three times in turns, and what the tuner\n"
+      "picks for a tenth of that cost.\n",
+      run);
 }

@@ -16,6 +16,7 @@
 #include "tuner/profile/profiler.h"
 #include "tuner/profile/statistics.h"
 #include "tuner/search/serve_measure.h"
+#include "tuner/validate/statistics.h"
 
 namespace {
 
@@ -152,17 +153,26 @@ struct Rival {
   const Truth* truth = nullptr;
   std::vector<double> latencies;
 
-  double excess(const ServeBudgets& budgets, int64_t output, double latency) const {
-    const double tokens =
+  // With such a latency.
+  ServeCandidate candidate(const ServeBudgets& budgets, int64_t output, double latency) const {
+    ServeCandidate one{truth->plan, truth->predicted};
+    engine::Outcome& outcome = one.measured.emplace();
+    outcome.step_seconds = latency;
+    engine::ServingOutcome& serving = outcome.serving.emplace();
+    serving.latency_seconds = {latency, latency, latency, latency};
+    serving.tokens_per_second =
         static_cast<double>(truth->plan.batch * truth->plan.replicas * output) / latency;
-    return budgets.tokens_per_second ? *budgets.tokens_per_second / tokens
-                                     : latency / *budgets.latency_seconds;
+    one.excess = excess_over(budgets, outcome);
+    return one;
   }
-  // What the question wants least of: latencies, or seconds a token.
-  std::vector<double> values(const ServeBudgets& budgets) const {
+  double excess(const ServeBudgets& budgets, int64_t output, double latency) const {
+    return candidate(budgets, output, latency).excess;
+  }
+  // What the question wants least of.
+  std::vector<double> values(const ServeBudgets& budgets, int64_t output) const {
     std::vector<double> list = latencies;
-    const auto tokens = static_cast<double>(truth->plan.batch * truth->plan.replicas);
-    for (double& value : list) value /= budgets.tokens_per_second ? 1 : tokens;
+    for (double& value : list)
+      value = standing_of(budgets, candidate(budgets, output, value)).value;
     return list;
   }
 };
@@ -173,15 +183,11 @@ std::vector<Rival> duel(const Space& space, const ServeBudgets& budgets, const S
   const int64_t output = space.scenario.workload.output;
   std::vector<Rival> order;
   for (const Truth& one : space.truth) order.push_back({&one, {}});
-  const auto standing = [&](const Rival& rival) {
-    const ServePlan& plan = rival.truth->plan;
-    const double value =
-        rival.truth->typical /
-        (budgets.tokens_per_second ? 1.0 : static_cast<double>(plan.batch * plan.replicas));
-    return Standing{value, rival.excess(budgets, output, rival.truth->typical)};
+  const auto typical = [&](const Rival& rival) {
+    return rival.candidate(budgets, output, rival.truth->typical);
   };
   std::stable_sort(order.begin(), order.end(), [&](const Rival& a, const Rival& b) {
-    return standing(a).is_better_than(standing(b));
+    return is_better(budgets, typical(a), typical(b));
   });
   const auto is_picked = [&](const Rival& rival) { return rival.truth->plan == pick; };
   std::vector<Rival> rivals = {*std::find_if(order.begin(), order.end(), is_picked)};
@@ -206,25 +212,27 @@ Score score_of(const Space& space, const Question& question, const ServeRecommen
   const int64_t output = space.scenario.workload.output;
   const Rival& picked = rivals.front();
   const Rival* best = &picked;
-  const auto median = [&](const Rival& one) { return median_of(one.values(budgets)); };
+  const auto median = [&](const Rival& one) { return median_of(one.values(budgets, output)); };
   for (const Rival& one : rivals)
     if (one.excess(budgets, output, median_of(one.latencies)) <= 1 && median(one) < median(*best))
       best = &one;
   Score score;
   score.regret = median(picked) / median(*best) - 1;
   score.beyond = std::max(
-      0.0, ratio_of_medians(picked.values(budgets), best->values(budgets)).interval.low - 1);
+      0.0,
+      ratio_of_medians(picked.values(budgets, output), best->values(budgets, output)).interval.low -
+          1);
   const SampleSummary summary = summarize_samples(picked.latencies);
   score.missed = std::max(0.0, picked.excess(budgets, output, summary.interval.low) - 1);
-  score.share = r.measurement->spent_seconds / space.cost_seconds;
+  score.share = r.measurement->race.spent_seconds / space.cost_seconds;
   fmt::print(
       "  {}\n    best   {}\n    picked {}: regret {:.1f} %, beyond the spread {:.1f} %, "
       "budget {}\n    tuner: {} plans in {} trials and {}, {:.0f} % of the cost\n",
       question.name, describe(best->truth->plan), describe(picked.truth->plan), 100 * score.regret,
       100 * score.beyond,
       score.missed > 0 ? fmt::format("missed by {:.1f} %", 100 * score.missed) : "met",
-      r.measurement->plans, r.measurement->new_trials, format_seconds(r.measurement->spent_seconds),
-      100 * score.share);
+      r.measurement->race.order.size(), r.measurement->race.new_trials,
+      format_seconds(r.measurement->race.spent_seconds), 100 * score.share);
   std::fflush(stdout);
   return score;
 }
@@ -245,7 +253,7 @@ Errors compare(const Space& space) {
     predicted.push_back(p.latency_seconds);
     measured.push_back(one.latency);
   }
-  errors.rho = benchmarks::rank_correlation(predicted, measured);
+  errors.rho = spearman(predicted, measured);
   fmt::print("{}\n  {} plans, {} to {}, about {} to measure\n", space.name, space.truth.size(),
              format_seconds(measured.front()), format_seconds(measured.back()),
              format_seconds(space.cost_seconds));
@@ -336,31 +344,10 @@ int run(const std::string& folder, const std::string& only, bool plans) {
 
 }  // namespace
 
-// serve_regret_benchmark FOLDER [--plans] [PART OF A SPACE'S NAME]
 int main(int count, char** arguments) {
-  std::string folder, only;
-  bool plans = false;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = arguments[i];
-    if (word == "--plans")
-      plans = true;
-    else
-      (folder.empty() ? folder : only) = word;
-  }
-  if (folder.empty()) {
-    std::cerr
-        << "usage: serve_regret_benchmark FOLDER [--plans] [PART OF A SPACE'S NAME]\n"
-           "Measures every legal serving plan of four small spaces, three times in turns, and "
-           "what\n"
-           "the tuner picks within a budget and above a floor. FOLDER keeps the truth: an\n"
-           "interrupted run goes on. `autotune calibrate` first; on a machine with nothing else\n"
-           "to do.\n";
-    return 2;
-  }
-  try {
-    return run(folder, only, plans);
-  } catch (const engine::Error& error) {
-    std::cerr << error.what() << '\n';
-    return static_cast<int>(error.code());
-  }
+  return benchmarks::run_regret(
+      count, arguments,
+      "Measures every legal serving plan of four small spaces, three times in turns, and what the\n"
+      "tuner picks within a budget and above a floor.\n",
+      run);
 }

@@ -74,16 +74,20 @@ void read_file(const fs::path& path, std::vector<Case>& cases) {
   std::ifstream file(path);
   std::string line;
   const size_t first = cases.size();
+  std::vector<std::string> variables;
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string place = path.filename().string() + ":" + std::to_string(number);
     if (line.empty() || line.front() == '#') continue;
     if (line.starts_with("== ")) {
       cases.push_back({.place = place,
                        .name = line.substr(3),
+                       .variables = variables,
                        .needs = {},
                        .seeds = {},
                        .script = {},
                        .checks = {}});
+    } else if (const auto [verb, rest] = first_word(line); verb == "variable") {
+      variables.push_back(rest);
     } else if (cases.size() == first || !read_line(line, cases.back())) {
       throw std::runtime_error(place + ": this line is not understood: " + line);
     }
@@ -164,9 +168,7 @@ class BlackBox : public testing::Test {
                                           "XDG_CACHE_HOME=" + home + "/cache",
                                           "SOURCE=" AUTOTUNE_SOURCE_DIR,
                                           "LC_ALL=C.UTF-8"};
-    // Takes half a minute, so that cases ask for it where they are about it.
-    if (case_.place.starts_with("measure") || case_.place.starts_with("generate"))
-      variables.emplace_back("AUTOTUNE_CALIBRATE=false");
+    variables.insert(variables.end(), case_.variables.begin(), case_.variables.end());
     std::vector<char*> environment;
     for (const std::string& variable : variables)
       environment.push_back(const_cast<char*>(variable.c_str()));

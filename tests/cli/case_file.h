@@ -1,5 +1,6 @@
 // The cases of the black-box tests, read from tables that are cheap to add to.
 //
+//   variable NAME=VALUE   in the environment of the cases below it in this file
 //   == name of the case
 //   needs PROGRAM         skipped, visibly, where this program is missing
 //   seed MODEL GPU        a stored run to begin with; any number of them
@@ -37,6 +38,7 @@ struct Seed {
 struct Case {
   std::string place;  // "runs.txt:12"
   std::string name;
+  std::vector<std::string> variables;
   std::vector<std::string> needs;  // programs
   std::vector<Seed> seeds;
   std::string script;

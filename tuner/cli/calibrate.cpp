@@ -11,6 +11,7 @@
 #include "tuner/cli/calibrate_host.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
+#include "tuner/cli/trial_device.h"
 #include "tuner/model/data_files.h"
 #include "tuner/validate/fit.h"
 #include "tuner/validate/serve_fit.h"
@@ -138,12 +139,11 @@ Command calibrate_command() {
       .words = "calibrate",
       .summary = "Measure this machine, or fit the models to published or own runs",
       .description =
-          "Without --from: trains small models on this machine for about a minute, fits the rates "
-          "of "
-          "a core or GPU, of memory and of messages to the measured steps, and writes the profile "
-          "that `train --device cpu` (or, measured with --device cuda, `train --device cuda`) "
-          "takes from "
-          "then on. With --from: fits the constants in use to a "
+          "Without --from: trains and serves small models on this machine for about half a minute "
+          "(with --device cuda trains larger ones on its GPUs), fits the rates of a core or GPU, "
+          "of memory and of messages to what was measured, and writes the profile that `train` and "
+          "`infer` take with the same --device from then on. With --from: fits the constants in "
+          "use to a "
           "table "
           "of runs, so that a few rows of your own machines correct them, or with --afresh the "
           "priors behind them. It writes profiles/rates.json (for serving runs, which always start "
@@ -166,11 +166,7 @@ Command calibrate_command() {
                   {.name = "--afresh",
                    .kind = ValueKind::flag,
                    .help = "Forget earlier fits: start from physics and microbenchmarks"},
-                  {.name = "--device",
-                   .kind = ValueKind::text,
-                   .help = "What of this machine is measured",
-                   .default_text = "cpu",
-                   .choices = {"cpu", "cuda"}},
+                  device_option("What of this machine is measured", "cpu"),
                   {.name = "--output",
                    .kind = ValueKind::text,
                    .placeholder = "FILE",

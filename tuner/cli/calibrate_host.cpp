@@ -19,6 +19,7 @@
 #include "tuner/cli/output.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/stop_signals.h"
+#include "tuner/cli/trial_device.h"
 #include "tuner/model/data_files.h"
 #include "tuner/model/presets.h"
 #include "tuner/profile/profiler.h"
@@ -110,8 +111,9 @@ void measure_serving_rows(std::vector<HostServeRow>& rows, const ClusterSpec& cl
     known = known > 0 ? std::min(known, seconds) : seconds;
   };
   Turns(profiler).run(jobs, names, [&](size_t i, const Measurement& found) {
-    least(rows[i].ttft_seconds, found.outcome.serving->ttft_seconds.p50);
-    least(rows[i].tpot_seconds, found.outcome.serving->tpot_seconds.p50);
+    const engine::ServingOutcome& serving = found.outcome.serving.value();
+    least(rows[i].ttft_seconds, serving.ttft_seconds.p50);
+    least(rows[i].tpot_seconds, serving.tpot_seconds.p50);
   });
 }
 
@@ -173,13 +175,13 @@ void write_profile(const std::string& path, const Json& profile) {
   engine::rename_file(part, path);
 }
 
-double mean_error(const std::vector<HostRow>& rows, const HostFit& fit) {
+double step_error(const std::vector<HostRow>& rows, const HostFit& fit) {
   double sum = 0;
   for (size_t i = 0; i < rows.size(); ++i) sum += std::abs(fit.left_out[i] / rows[i].measured - 1);
   return sum / static_cast<double>(rows.size());
 }
 
-std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
+std::string account(const std::vector<HostRow>& rows, const HostFit& fit, double step_error) {
   std::vector<std::vector<std::string>> lines;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto error = [&](double predicted) { return predicted / rows[i].measured - 1; };
@@ -190,13 +192,8 @@ std::string account(const std::vector<HostRow>& rows, const HostFit& fit) {
                                  rows[i].workload.seq, engine::describe(rows[i].plan))});
   }
   return format_table({"MEASURED", "FIT", "LEFT OUT", "TRAINING"}, lines, output_width()) +
-         fmt::format("mean error of trainings left out of the fit: {:.1f} %\n",
-                     100 * mean_error(rows, fit));
+         fmt::format("mean error of trainings left out of the fit: {:.1f} %\n", 100 * step_error);
 }
-
-struct ServingErrors {
-  double ttft = 0, tpot = 0;  // of rows left out, mean
-};
 
 ServingErrors errors_of(const std::vector<HostServeRow>& rows, const HostServeFit& fit) {
   ServingErrors errors;
@@ -208,7 +205,8 @@ ServingErrors errors_of(const std::vector<HostServeRow>& rows, const HostServeFi
   return errors;
 }
 
-std::string account(const std::vector<HostServeRow>& rows, const HostServeFit& fit) {
+std::string account(const std::vector<HostServeRow>& rows, const HostServeFit& fit,
+                    const ServingErrors& errors) {
   std::vector<std::vector<std::string>> lines;
   for (size_t i = 0; i < rows.size(); ++i) {
     const HostServeRow& row = rows[i];
@@ -224,7 +222,6 @@ std::string account(const std::vector<HostServeRow>& rows, const HostServeFit& f
                      fmt::format("{} × {}, {} in: {}", row.model.layers, row.model.hidden,
                                  row.input, describe(row.plan))});
   }
-  const ServingErrors errors = errors_of(rows, fit);
   return format_table({"TTFT", "FIT", "LEFT OUT", "TPOT", "FIT", "LEFT OUT", "SERVING"}, lines,
                       output_width()) +
          fmt::format("mean error of batches left out of the fit: TTFT {:.1f} %, TPOT {:.1f} %\n",
@@ -241,16 +238,20 @@ HostCalibration calibrate(const std::string& database, const std::string& path, 
   // What a process holds beside its meter is a CPU's runtime; of a GPU's memory it tells nothing.
   if (runtime_bytes >= 0 && start.device.is_cpu()) start.device.runtime_bytes = runtime_bytes;
   HostFit fit = fit_host(start, find_stack("autotune"), rows);
-  std::string text = account(rows, fit);
+  HostCalibration done;
+  done.step_error = step_error(rows, fit);
+  done.account = account(rows, fit, done.step_error);
   if (start.device.is_cpu()) {
     std::vector<HostServeRow> batches = host_serve_rows(rows.front().model);
     measure_serving_rows(batches, fit.cluster, profiler);
     const HostServeFit serving = fit_host_serving(fit.cluster, batches);
     fit.cluster.device.serve_rates = serving.rates;
-    text += "\n" + account(batches, serving);
+    done.serving = errors_of(batches, serving);
+    done.account += "\n" + account(batches, serving, *done.serving);
   }
   write_profile(path, profile_json(fit, facts, profiler.environment()));
-  return {std::move(text), mean_error(rows, fit), path};
+  done.path = path;
+  return done;
 }
 
 std::string profile_path(const std::string& name) {
@@ -283,7 +284,7 @@ HostCalibration calibrate_host(const std::string& database, const std::string& p
 std::string host_profile_path() { return profile_path(kHostProfile); }
 
 int calibrate_host(const Arguments& arguments) {
-  const bool gpus = arguments.text("--device").value_or("cpu") == "cuda";
+  const bool gpus = trial_device_of(arguments) == TrialDevice::cuda;
   const std::string path =
       arguments.text("--output").value_or(profile_path(gpus ? kGpuProfile : kHostProfile));
   const HostCalibration done = gpus ? calibrate_gpus(store_path(arguments), path, this_host())

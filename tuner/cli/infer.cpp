@@ -105,11 +105,7 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   ServeRecommendation r;
   {
     ProgressLine line;
-    const MeasureOptions options = {
-        .most_plans = request.most_plans,
-        .budget_seconds = request.budget_seconds,
-        .stop = &signals.seen(),
-        .progress = [&](const MeasureProgress& p) { line.tell(progress_text(p)); }};
+    const MeasureOptions options = measure_options_of(request, signals, line);
     r = recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price,
                           [&](std::vector<ServeCandidate>& candidates) {
                             return measure_serving(asked.scenario, asked.budgets, profiler, options,
@@ -124,7 +120,7 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   if (ending.status == "interrupted")
     print_message(
         "interrupted; what was measured is stored: the same command goes on from there\n");
-  else if (r.measurement && r.measurement->budget_ended)
+  else if (r.measurement && r.measurement->race.budget_ended)
     print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
   return static_cast<int>(ending.code);
 }
@@ -164,7 +160,7 @@ int run_infer(const Arguments& arguments) {
   const Host host = this_host();
   std::optional<ClusterSpec> cluster;
   if (request.this_host) {
-    HostCluster found = trial_cluster(arguments, request, launcher, host);
+    HostCluster found = trial_cluster(arguments, request, launcher, host, TrialKind::serving);
     if (!found.remark.empty()) print_message(found.remark + "\n");
     cluster = std::move(found.cluster);
   }

@@ -9,6 +9,7 @@
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
+#include "tuner/cli/trial_device.h"
 
 namespace tuner {
 namespace {
@@ -57,82 +58,91 @@ void refuse_idle_options(const Arguments& arguments, const MeasureRequest& reque
         throw engine::InputError(fmt::format("{} is about batch jobs; add --launcher slurm", name));
 }
 
+// One line for people.
+std::string progress_text(const MeasureProgress& p) {
+  std::string text = fmt::format("measuring {} of at most {}: {}", p.done + 1, p.total, p.now);
+  if (p.best_seconds > 0)
+    text += fmt::format("; best so far {}", engine::format_seconds(p.best_seconds));
+  if (p.failures > 0) text += fmt::format("; {} failed", p.failures);
+  const std::string budget = engine::format_seconds(p.budget_seconds);
+  return text + (p.spent_seconds > 0 ? fmt::format("; {} of {} spent",
+                                                   engine::format_seconds(p.spent_seconds), budget)
+                                     : fmt::format("; {} to spend", budget));
+}
+
 }  // namespace
 
 std::vector<Option> measure_options() {
-  return {{.name = "--device",
-           .kind = ValueKind::text,
-           .help = "Where trials run; without --gpu this machine is the cluster and is measured",
-           .default_text = "none",
-           .choices = {"cpu", "cuda"}},
-          {.name = "--measure",
-           .kind = ValueKind::text,
-           .placeholder = "N",
-           .help = "Plans to measure: none, auto or a number",
-           .default_text = "auto with --device and without --gpu, else none",
-           .check = wrong_measure},
-          {.name = "--measure-budget",
-           .kind = ValueKind::seconds,
-           .placeholder = "TIME",
-           .help = "Time for all trials together, as in 10m",
-           .default_text = "2m",
-           .low = 1,
-           .high = 1e8},
-          {.name = "--launcher",
-           .kind = ValueKind::text,
-           .help = "How trials are started: threads of one process, mpirun, or batch jobs of Slurm",
-           .default_text = "local",
-           .choices = {"local", "mpirun", "slurm"}},
-          {.name = "--slurm-partition",
-           .kind = ValueKind::text,
-           .placeholder = "NAME",
-           .help = "Partition of the jobs",
-           .default_text = "Slurm's"},
-          {.name = "--slurm-account",
-           .kind = ValueKind::text,
-           .placeholder = "NAME",
-           .help = "Account of the jobs",
-           .default_text = "Slurm's"},
-          {.name = "--slurm-time",
-           .kind = ValueKind::seconds,
-           .placeholder = "TIME",
-           .help = "Time limit of a job",
-           .default_text = "the trial's deadline",
-           .low = 60,
-           .high = 1e7},
-          {.name = "--slurm-wait",
-           .kind = ValueKind::seconds,
-           .placeholder = "TIME",
-           .help = "How long a job may wait in the queue before it is cancelled",
-           .default_text = "1h",
-           .low = 1,
-           .high = 1e7},
-          {.name = "--slurm-jobs",
-           .kind = ValueKind::integer,
-           .placeholder = "N",
-           .help = "Jobs side by side",
-           .default_text = "4",
-           .low = 1,
-           .high = 256},
-          {.name = "--slurm-flags",
-           .kind = ValueKind::text,
-           .placeholder = "FLAGS",
-           .help = "More flags of sbatch: --slurm-flags='--qos=debug --exclusive'"},
-          {.name = "--calibrate",
-           .kind = ValueKind::negatable,
-           .help = "Measure this machine first when its profile is missing or stale",
-           .default_text = "yes"},
-          {.name = "--dry-run",
-           .help = "Print the trials, their commands and what they would cost; run nothing"},
-          {.name = "--resume",
-           .help = "Go on with what is stored; the same command without it does so, too"}};
+  return {
+      device_option("Where trials run; without --gpu this machine is the cluster and is measured",
+                    "none"),
+      {.name = "--measure",
+       .kind = ValueKind::text,
+       .placeholder = "N",
+       .help = "Plans to measure: none, auto or a number",
+       .default_text = "auto with --device and without --gpu, else none",
+       .check = wrong_measure},
+      {.name = "--measure-budget",
+       .kind = ValueKind::seconds,
+       .placeholder = "TIME",
+       .help = "Time for all trials together, as in 10m",
+       .default_text = "2m",
+       .low = 1,
+       .high = 1e8},
+      {.name = "--launcher",
+       .kind = ValueKind::text,
+       .help = "How trials are started: threads of one process, mpirun, or batch jobs of Slurm",
+       .default_text = "local",
+       .choices = {"local", "mpirun", "slurm"}},
+      {.name = "--slurm-partition",
+       .kind = ValueKind::text,
+       .placeholder = "NAME",
+       .help = "Partition of the jobs",
+       .default_text = "Slurm's"},
+      {.name = "--slurm-account",
+       .kind = ValueKind::text,
+       .placeholder = "NAME",
+       .help = "Account of the jobs",
+       .default_text = "Slurm's"},
+      {.name = "--slurm-time",
+       .kind = ValueKind::seconds,
+       .placeholder = "TIME",
+       .help = "Time limit of a job",
+       .default_text = "the trial's deadline",
+       .low = 60,
+       .high = 1e7},
+      {.name = "--slurm-wait",
+       .kind = ValueKind::seconds,
+       .placeholder = "TIME",
+       .help = "How long a job may wait in the queue before it is cancelled",
+       .default_text = "1h",
+       .low = 1,
+       .high = 1e7},
+      {.name = "--slurm-jobs",
+       .kind = ValueKind::integer,
+       .placeholder = "N",
+       .help = "Jobs side by side",
+       .default_text = "4",
+       .low = 1,
+       .high = 256},
+      {.name = "--slurm-flags",
+       .kind = ValueKind::text,
+       .placeholder = "FLAGS",
+       .help = "More flags of sbatch: --slurm-flags='--qos=debug --exclusive'"},
+      {.name = "--calibrate",
+       .kind = ValueKind::negatable,
+       .help = "Measure this machine first when its profile is missing or stale",
+       .default_text = "yes"},
+      {.name = "--dry-run",
+       .help = "Print the trials, their commands and what they would cost; run nothing"},
+      {.name = "--resume",
+       .help = "Go on with what is stored; the same command without it does so, too"}};
 }
 
 MeasureRequest measure_request_of(const Arguments& arguments) {
   MeasureRequest request;
-  const auto device = arguments.text("--device");
-  if (device == "cuda") request.device = TrialDevice::cuda;
-  request.this_host = device.has_value() && !arguments.has("--gpu");
+  request.device = trial_device_of(arguments);
+  request.this_host = arguments.has("--device") && !arguments.has("--gpu");
   const std::string measure =
       arguments.text("--measure").value_or(request.this_host ? "auto" : "none");
   request.automatic = measure == "auto";
@@ -148,15 +158,13 @@ MeasureRequest measure_request_of(const Arguments& arguments) {
   return request;
 }
 
-std::string progress_text(const MeasureProgress& p) {
-  std::string text = fmt::format("measuring {} of at most {}: {}", p.done + 1, p.total, p.now);
-  if (p.best_seconds > 0)
-    text += fmt::format("; best so far {}", engine::format_seconds(p.best_seconds));
-  if (p.failures > 0) text += fmt::format("; {} failed", p.failures);
-  const std::string budget = engine::format_seconds(p.budget_seconds);
-  return text + (p.spent_seconds > 0 ? fmt::format("; {} of {} spent",
-                                                   engine::format_seconds(p.spent_seconds), budget)
-                                     : fmt::format("; {} to spend", budget));
+MeasureOptions measure_options_of(const MeasureRequest& request, const StopSignals& signals,
+                                  ProgressLine& line) {
+  return {.most_plans = request.most_plans,
+          .budget_seconds = request.budget_seconds,
+          .at_once = request.at_once,
+          .stop = &signals.seen(),
+          .progress = [&line](const MeasureProgress& p) { line.tell(progress_text(p)); }};
 }
 
 }  // namespace tuner

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "tuner/cli/command.h"
+#include "tuner/cli/progress.h"
+#include "tuner/cli/stop_signals.h"
 #include "tuner/profile/launcher.h"
 #include "tuner/search/race.h"
 
@@ -29,7 +31,9 @@ struct MeasureRequest {
 // Throws InputError where the options contradict each other.
 MeasureRequest measure_request_of(const Arguments& arguments);
 
-// One line for people.
-std::string progress_text(const MeasureProgress& progress);
+// What the search is told: the signals end it and the line tells its progress, so that both must
+// outlive it.
+MeasureOptions measure_options_of(const MeasureRequest& request, const StopSignals& signals,
+                                  ProgressLine& line);
 
 }  // namespace tuner

@@ -8,6 +8,7 @@
 #include "engine/base/units.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/serving_job.h"
+#include "tuner/cli/trial_device.h"
 
 namespace tuner {
 
@@ -46,7 +47,8 @@ int run_evaluate(const Arguments& arguments) {
     throw engine::InputError("--stride cuts a text into windows; leave it out for examples");
   const ScratchFolder folder;
   const StopSignals signals;
-  const engine::Outcome outcome = run_job(job, device_of(arguments), folder.path(), signals, {});
+  const engine::Outcome outcome =
+      run_job(job, trial_device_of(arguments), folder.path(), signals, {});
   engine::expect(outcome.serving.has_value(), "the figures of an evaluation");
   if (arguments.flag("--json")) {
     Json answer = {{"schema", "autotune.run_evaluate/1"},

@@ -13,6 +13,7 @@
 #include "engine/base/json_reader.h"
 #include "tuner/cli/commands.h"
 #include "tuner/cli/serving_job.h"
+#include "tuner/cli/trial_device.h"
 
 namespace tuner {
 
@@ -135,7 +136,7 @@ int run_generate(const Arguments& arguments) {
   engine::Outcome outcome;
   std::exception_ptr stopped;
   try {
-    outcome = run_job(job, device_of(arguments), folder.path(), signals,
+    outcome = run_job(job, trial_device_of(arguments), folder.path(), signals,
                       [&](const Json& event) { printer.add(event); });
   } catch (const engine::Error& error) {
     if (signals.seen() == 0) throw;

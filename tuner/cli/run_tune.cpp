@@ -11,6 +11,7 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/serving_job.h"
+#include "tuner/cli/trial_device.h"
 
 namespace tuner {
 
@@ -100,12 +101,13 @@ int run_tune(const Arguments& arguments) {
   engine::Outcome outcome;
   {
     ProgressLine line;
-    outcome = run_job(job, device_of(arguments), folder.path(), signals, [&](const Json& event) {
-      if (event.value("event", "") != "step") return;
-      done = event.value("step", int64_t{0}) + 1;
-      if (event["loss"].is_number()) loss = event["loss"].get<double>();
-      line.tell(fmt::format("step {} of {}: loss {:.4f}", done, job.steps, loss));
-    });
+    outcome =
+        run_job(job, trial_device_of(arguments), folder.path(), signals, [&](const Json& event) {
+          if (event.value("event", "") != "step") return;
+          done = event.value("step", int64_t{0}) + 1;
+          if (event["loss"].is_number()) loss = event["loss"].get<double>();
+          line.tell(fmt::format("step {} of {}: loss {:.4f}", done, job.steps, loss));
+        });
   }
   if (arguments.flag("--json")) {
     Json files = Json::array();

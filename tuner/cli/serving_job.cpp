@@ -15,6 +15,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/plan/checkpoint_folder.h"
 #include "tuner/cli/host_cluster.h"
+#include "tuner/cli/trial_device.h"
 #include "tuner/model/presets.h"
 
 namespace tuner {
@@ -68,15 +69,7 @@ std::vector<Option> checkpoint_options() {
            .default_text = "f32",
            .choices = {"f32", "bf16"}},
           count_option("--seed", "Of the draws", "1", 0),
-          {.name = "--device",
-           .kind = ValueKind::text,
-           .help = "What the ranks run on: this machine's processor or its GPUs",
-           .default_text = "cpu",
-           .choices = {"cpu", "cuda"}}};
-}
-
-TrialDevice device_of(const Arguments& arguments) {
-  return arguments.text("--device") == "cuda" ? TrialDevice::cuda : TrialDevice::cpu;
+          device_option("What the ranks run on: this machine's processor or its GPUs", "cpu")};
 }
 
 engine::Job checkpoint_job(const Arguments& arguments) {
@@ -102,7 +95,7 @@ engine::Job checkpoint_job(const Arguments& arguments) {
   job.seed = static_cast<uint64_t>(arguments.integer("--seed").value_or(1));
   job.steps = 1;
   job.warmup_steps = 0;
-  if (device_of(arguments) == TrialDevice::cpu)  // a GPU knows its own
+  if (trial_device_of(arguments) == TrialDevice::cpu)  // a GPU knows its own
     job.memory_limit_bytes =
         host_cluster(this_host(), job.plan.world(), "").cluster.device.memory_bytes;
   engine::ServingSpec& serving = job.serving.emplace();

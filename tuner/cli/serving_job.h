@@ -13,7 +13,6 @@ namespace tuner {
 // --checkpoint --tp --pp --replicas --batch --precision --max-seq --tokenizer --prompt-file --seed
 // --device
 std::vector<Option> checkpoint_options();
-TrialDevice device_of(const Arguments& arguments);
 
 // A job that serves the checkpoint; `serving` is to be completed. Throws InputError.
 engine::Job checkpoint_job(const Arguments& arguments);

@@ -87,7 +87,7 @@ void tell_ending(const Recommendation& r, const Ending& ending) {
         "interrupted; what was measured is stored: the same command goes on from there\n");
   else if (ending.code == ExitCode::partial)
     print_message("some trials failed; `autotune runs show` tells why\n");
-  else if (r.measurement && r.measurement->budget_ended)
+  else if (r.measurement && r.measurement->race.budget_ended)
     print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
 }
 
@@ -189,12 +189,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
   Recommendation r;
   {
     ProgressLine line;
-    const MeasureOptions options = {
-        .most_plans = request.most_plans,
-        .budget_seconds = request.budget_seconds,
-        .at_once = request.at_once,
-        .stop = &signals.seen(),
-        .progress = [&](const MeasureProgress& progress) { line.tell(progress_text(progress)); }};
+    const MeasureOptions options = measure_options_of(request, signals, line);
     r = recommend(asked.scenario, restrictions, [&](auto& plans, auto& baseline) {
       return measure_plans(asked.scenario, profiler, options, plans, baseline);
     });
@@ -269,7 +264,8 @@ int run_train(const Arguments& arguments) {
   if (request.most_plans > 0) launcher = trial_launcher(arguments, request);
   const Host host = this_host();
   std::optional<HostCluster> cluster;
-  if (request.this_host) cluster = trial_cluster(arguments, request, launcher, host);
+  if (request.this_host)
+    cluster = trial_cluster(arguments, request, launcher, host, TrialKind::training);
   std::optional<Imported> file = plan_file_of(arguments, "--compare-with");
   ScenarioBase base;
   if (file) base = base_of(*file, *arguments.integer("--gpus"));

@@ -14,6 +14,19 @@ namespace tuner {
 
 using engine::ExitCode;
 
+namespace {
+
+std::string errors_of(const HostCalibration& done, TrialKind kind) {
+  if (kind == TrialKind::serving && done.serving)
+    return fmt::format(
+        "batches that the fit has not seen are {:.0f} % off in TTFT, {:.0f} % in TPOT",
+        100 * done.serving->ttft, 100 * done.serving->tpot);
+  return fmt::format("step times that the fit has not seen are {:.0f} % off",
+                     100 * done.step_error);
+}
+
+}  // namespace
+
 Launcher trial_launcher(const Arguments& arguments, const MeasureRequest& request) {
   Launcher launcher = Launcher::find(request.launcher, request.device);
   launcher.slurm = request.slurm;
@@ -23,7 +36,8 @@ Launcher trial_launcher(const Arguments& arguments, const MeasureRequest& reques
 }
 
 HostCluster trial_cluster(const Arguments& arguments, const MeasureRequest& request,
-                          const std::optional<Launcher>& launcher, const Host& host) {
+                          const std::optional<Launcher>& launcher, const Host& host,
+                          TrialKind kind) {
   const auto ranks = static_cast<int>(*arguments.integer("--gpus"));
   if (request.device == TrialDevice::cuda)
     return gpu_cluster(ask_worker(find_worker(request.device)), ranks,
@@ -43,9 +57,7 @@ HostCluster trial_cluster(const Arguments& arguments, const MeasureRequest& requ
                 ": it is measured first, for about half a minute (--no-calibrate goes without)\n");
   try {
     const HostCalibration done = calibrate_host(store_path(arguments), host_profile_path(), host);
-    print_message(fmt::format(
-        "calibrated: step times that the fit has not seen are {:.0f} % off; profile in {}\n",
-        100 * done.mean_error, done.path));
+    print_message(fmt::format("calibrated: {}; profile in {}\n", errors_of(done, kind), done.path));
     return now();
   } catch (const engine::Error& error) {
     if (error.code() != ExitCode::environment) throw;

@@ -102,6 +102,11 @@ Ratio ratio_of_medians(const std::vector<double>& a, const std::vector<double>& 
   return {median_of(a) / median_of(b), percentiles(std::move(ratios))};
 }
 
+double log_sigma_of(const engine::Interval& interval) {
+  constexpr double kWidth = 2 * 1.645;
+  return interval.low > 0 ? std::log(interval.high / interval.low) / kWidth : 0;
+}
+
 bool is_faster(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() < kFewestToCompare || b.size() < kFewestToCompare) return false;
   return ratio_of_medians(a, b).interval.high < 1;

@@ -29,6 +29,10 @@ struct SampleSummary {
 // Of the samples in the order in which they were taken, at least one.
 SampleSummary summarize_samples(const std::vector<double>& samples);
 
+// The standard deviation of the logarithm of which this is the 90 % interval; 0 where it reaches
+// 0 or below.
+double log_sigma_of(const engine::Interval& interval);
+
 // The ratio of two medians with its 90 % interval, by the percentile bootstrap (Efron 1979). The
 // same samples give the same digits.
 struct Ratio {

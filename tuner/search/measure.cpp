@@ -35,17 +35,13 @@ class Measuring {
     if (racers_.empty()) return std::move(account_);
     Race race(
         racers_, scenario_.rates.residual_sigma, scenario_.rates.residual_correlation,
-        [](const Racer& racer, int64_t samples) {
-          return Standing{racer.median(samples), 0};
+        [&](size_t place, int64_t samples) {
+          return Standing{.value = racers_[place].median(samples)};
         },
         profiler_, options_);
-    const RaceAccount raced = race.run();
-    account_.new_trials = raced.new_trials;
-    account_.spent_seconds = raced.spent_seconds;
-    account_.budget_ended = raced.budget_ended;
-    account_.interrupted = raced.interrupted;
-    for (const Racer* racer : raced.order) report(*racer);
-    if (race.best() != nullptr) correct(race.residuals());
+    account_.race = race.run();
+    for (const size_t place : account_.race.order) report(place);
+    if (race.best()) correct(race.residuals());
     return std::move(account_);
   }
 
@@ -57,11 +53,12 @@ class Measuring {
     racer.job = job_of(scenario_, answer.plan);
     racer.features = features_of(answer.plan);
     racer.seconds = answer.predicted.step_seconds;
-    racer.predicted = {racer.seconds, 0};
+    racer.predicted = {.value = racer.seconds};
   }
 
-  void report(const Racer& racer) {
-    PlanAnswer& answer = *answers_[static_cast<size_t>(&racer - racers_.data())];
+  void report(size_t place) {
+    const Racer& racer = racers_[place];
+    PlanAnswer& answer = *answers_[place];
     Outcome outcome = racer.measurement.outcome;
     const double peak = scenario_.cluster.device.peak(scenario_.workload.precision);
     outcome.mfu = peak > 0 ? outcome.tflops_per_gpu * 1e12 / peak : 0;

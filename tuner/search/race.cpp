@@ -19,18 +19,6 @@ constexpr double kPatience = 30;       // times the time expected
 
 }  // namespace
 
-bool Standing::is_better_than(const Standing& other) const {
-  const bool keeps = excess <= 1, other_keeps = other.excess <= 1;
-  if (keeps != other_keeps) return keeps;
-  return keeps ? value < other.value : excess < other.excess;
-}
-
-double Standing::room_to(const Standing& other) const {
-  if (other.excess > 1) return other.excess / excess;
-  const double room = other.value / value;
-  return excess > 0 ? std::min(room, 1 / excess) : room;
-}
-
 bool Racer::failed() const {
   const OutcomeStatus status = measurement.outcome.status;
   return tried && status != OutcomeStatus::ok && status != OutcomeStatus::interrupted;
@@ -42,11 +30,7 @@ SampleSummary Racer::summary(int64_t samples) const {
   return summarize_samples(first);
 }
 
-double Racer::noise(int64_t samples) const {
-  constexpr double kWidth = 2 * 1.645;  // of a 90 % interval, in standard deviations
-  const engine::Interval interval = summary(samples).interval;
-  return interval.low > 0 ? std::log(interval.high / interval.low) / kWidth : 0;
-}
+double Racer::noise(int64_t samples) const { return log_sigma_of(summary(samples).interval); }
 
 Race::Race(std::vector<Racer>& racers, double sigma, double correlation, StandingOf standing,
            Profiler& profiler, const MeasureOptions& options)
@@ -73,42 +57,42 @@ ResidualModel Race::residuals() const {
   return model;
 }
 
-const Racer* Race::best() const { return best(kAllSamples); }
+std::optional<size_t> Race::best() const { return best(kAllSamples); }
 
-const Racer* Race::best(int64_t samples) const {
-  const Racer* best = nullptr;
-  for (const Racer& racer : racers_) {
-    if (!racer.timed()) continue;
-    if (best == nullptr || standing_(racer, samples).is_better_than(standing_(*best, samples)))
-      best = &racer;
+std::optional<size_t> Race::best(int64_t samples) const {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < racers_.size(); ++i) {
+    if (!racers_[i].timed()) continue;
+    if (!best || standing_(i, samples).is_better_than(standing_(*best, samples))) best = i;
   }
   return best;
 }
 
 // A step as long as this would make it as good as the best one; 0 when nothing was timed.
 double Race::seconds_to_beat(const Racer& racer, int64_t samples) const {
-  const Racer* best = this->best(samples);
-  return best == nullptr ? 0 : racer.seconds * racer.predicted.room_to(standing_(*best, samples));
+  const std::optional<size_t> best = this->best(samples);
+  return best ? racer.seconds * racer.predicted.room_to(standing_(*best, samples)) : 0;
 }
 
 // The racer with the best chance to beat what was measured, apart from those already chosen;
 // nothing when none has a real one.
-Racer* Race::next(size_t done, const std::vector<Racer*>& chosen_before) {
+std::optional<size_t> Race::next(size_t done, const std::vector<size_t>& chosen_before) const {
   const ResidualModel model = residuals();
-  const Racer* best = this->best(kFirstSamples);
-  Racer* chosen = nullptr;
-  double most = best != nullptr && done >= kFewestRacers ? kSmallChance : -1;
-  for (Racer& racer : racers_) {
-    if (racer.tried || std::count(chosen_before.begin(), chosen_before.end(), &racer) > 0) continue;
-    if (best == nullptr) return &racer;  // the predicted order
+  const std::optional<size_t> best = this->best(kFirstSamples);
+  std::optional<size_t> chosen;
+  double most = best && done >= kFewestRacers ? kSmallChance : -1;
+  for (size_t i = 0; i < racers_.size(); ++i) {
+    const Racer& racer = racers_[i];
+    if (racer.tried || std::count(chosen_before.begin(), chosen_before.end(), i) > 0) continue;
+    if (!best) return i;  // the predicted order
     const auto [log_factor, sigma] = model.correction(racer.features);
     const double room = racer.predicted.room_to(standing_(*best, kFirstSamples));
     const double ahead = std::log(room) - log_factor;
-    const double spread = std::hypot(sigma, best->noise(kFirstSamples));
+    const double spread = std::hypot(sigma, racers_[*best].noise(kFirstSamples));
     const double chance = 0.5 * std::erfc(-ahead / spread / std::sqrt(2.0));
     if (chance <= most) continue;
     most = chance;
-    chosen = &racer;
+    chosen = i;
   }
   return chosen;
 }
@@ -117,19 +101,19 @@ void Race::choose() {
   const auto most = std::min(racers_.size(), static_cast<size_t>(options_.most_plans));
   const auto at_once = static_cast<size_t>(options_.at_once);
   size_t done = 0;
-  const auto take = [&](const std::vector<Racer*>& racers) {
-    measure(racers, kFirstSamples, done, most);
-    done += racers.size();
+  const auto take = [&](const std::vector<size_t>& places) {
+    measure(places, kFirstSamples, done, most);
+    done += places.size();
   };
-  if (most > 0) take({&racers_.front()});
-  for (Racer& racer : racers_)
-    if (done < most && racer.is_seeded && !racer.tried && !over()) take({&racer});
+  if (most > 0) take({0});
+  for (size_t i = 0; i < racers_.size(); ++i)
+    if (done < most && racers_[i].is_seeded && !racers_[i].tried && !over()) take({i});
   while (done < most && !over()) {
-    std::vector<Racer*> chosen;
+    std::vector<size_t> chosen;
     while (chosen.size() < std::min(at_once, most - done)) {
-      Racer* one = next(done + chosen.size(), chosen);
-      if (one == nullptr) break;
-      chosen.push_back(one);
+      const std::optional<size_t> one = next(done + chosen.size(), chosen);
+      if (!one) break;
+      chosen.push_back(*one);
     }
     if (chosen.empty()) return;
     take(chosen);
@@ -137,14 +121,14 @@ void Race::choose() {
 }
 
 void Race::halve() {
-  std::vector<Racer*> left;
-  for (Racer& racer : racers_)
-    if (racer.timed()) left.push_back(&racer);
+  std::vector<size_t> left;
+  for (size_t i = 0; i < racers_.size(); ++i)
+    if (racers_[i].timed()) left.push_back(i);
   const auto at_once = static_cast<size_t>(options_.at_once);
   int64_t samples = kFirstSamples;
   for (int round = 1; round < kRounds && left.size() > 1; ++round) {
-    std::stable_sort(left.begin(), left.end(), [&](const Racer* a, const Racer* b) {
-      return standing_(*a, samples).is_better_than(standing_(*b, samples));
+    std::stable_sort(left.begin(), left.end(), [&](size_t a, size_t b) {
+      return standing_(a, samples).is_better_than(standing_(b, samples));
     });
     left.resize((left.size() + 1) / 2);
     samples *= 2;
@@ -153,7 +137,7 @@ void Race::halve() {
       const auto count = static_cast<std::ptrdiff_t>(std::min(at_once, left.size() - i));
       measure({first, first + count}, samples, i, left.size());
     }
-    std::erase_if(left, [](const Racer* racer) { return !racer->timed(); });
+    std::erase_if(left, [&](size_t place) { return !racers_[place].timed(); });
   }
 }
 
@@ -169,16 +153,16 @@ TrialLimits Race::limits_of(const Racer& racer, int64_t samples, double budget_s
 }
 
 // Side by side.
-void Race::measure(const std::vector<Racer*>& racers, int64_t samples, size_t done, size_t total) {
+void Race::measure(const std::vector<size_t>& places, int64_t samples, size_t done, size_t total) {
   const double remaining = options_.budget_seconds - account_.spent_seconds;
   if (options_.stop != nullptr && *options_.stop != 0) account_.interrupted = true;
   if (remaining <= 0) account_.budget_ended = true;
   if (over()) return;
-  tell(*racers.front(), done, total, samples);
+  tell(racers_[places.front()], done, total, samples);
+  const double share = remaining / static_cast<double>(places.size());
   std::vector<TrialRequest> requests;
-  for (const Racer* racer : racers)
-    requests.push_back(
-        {racer->job, limits_of(*racer, samples, remaining / static_cast<double>(racers.size()))});
+  for (const size_t place : places)
+    requests.push_back({racers_[place].job, limits_of(racers_[place], samples, share)});
   std::vector<Measurement> results = profiler_.measure_together(std::move(requests), samples);
   for (const Measurement& result : results) {
     account_.new_trials += result.new_trials;
@@ -186,14 +170,15 @@ void Race::measure(const std::vector<Racer*>& racers, int64_t samples, size_t do
   }
   if (options_.stop != nullptr && *options_.stop != 0) account_.interrupted = true;
   if (account_.spent_seconds >= options_.budget_seconds) account_.budget_ended = true;
-  for (size_t i = 0; i < racers.size(); ++i) take_result(*racers[i], std::move(results[i]));
+  for (size_t i = 0; i < places.size(); ++i) take_result(places[i], std::move(results[i]));
 }
 
-void Race::take_result(Racer& racer, Measurement result) {
+void Race::take_result(size_t place, Measurement result) {
   // A trial that we cut off before its first step says nothing.
   if (over() && result.samples.empty() && result.outcome.status == OutcomeStatus::interrupted)
     return;
-  if (!racer.tried) account_.order.push_back(&racer);
+  Racer& racer = racers_[place];
+  if (!racer.tried) account_.order.push_back(place);
   racer.tried = true;
   const int before = racer.measurement.new_trials;
   racer.measurement = std::move(result);
@@ -204,9 +189,9 @@ void Race::tell(const Racer& racer, size_t done, size_t total, int64_t samples) 
   if (!options_.progress) return;
   const auto failures =
       std::count_if(racers_.begin(), racers_.end(), [](const Racer& one) { return one.failed(); });
-  const Racer* best = this->best(samples);
+  const std::optional<size_t> best = this->best(samples);
   options_.progress({static_cast<int>(done), static_cast<int>(total), static_cast<int>(failures),
-                     best == nullptr ? 0 : best->median(samples), account_.spent_seconds,
+                     best ? racers_[*best].median(samples) : 0, account_.spent_seconds,
                      options_.budget_seconds, racer.name});
 }
 

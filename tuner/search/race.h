@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tuner/profile/profiler.h"
 #include "tuner/profile/statistics.h"
+#include "tuner/search/race_account.h"
 #include "tuner/search/residual_model.h"
+#include "tuner/search/standing.h"
 
 namespace tuner {
 
@@ -28,18 +31,6 @@ struct MeasureOptions {
   int at_once = 1;  // trials side by side
   const std::atomic<int>* stop = nullptr;
   std::function<void(const MeasureProgress&)> progress = {};
-};
-
-// How good a plan is: one that keeps its limits beats those that do not; among these the lesser
-// value wins, among the others the lesser excess.
-struct Standing {
-  double value = 0;   // seconds of a step, or what grows like them
-  double excess = 0;  // the largest ratio over a limit; at most 1 keeps all, 0 = there is none
-
-  bool is_better_than(const Standing& other) const;
-  Standing times(double factor) const { return {value * factor, excess * factor}; }
-  // The factor by which it may grow until it is no better than `other`.
-  double room_to(const Standing& other) const;
 };
 
 // Timed steps of the first trial of a plan.
@@ -68,14 +59,6 @@ struct Racer {
   SampleSummary summary(int64_t samples) const;
 };
 
-struct RaceAccount {
-  std::vector<const Racer*> order;  // in which they were first measured
-  int new_trials = 0;
-  double spent_seconds = 0;
-  bool budget_ended = false;  // before everything was measured that was to be
-  bool interrupted = false;
-};
-
 // The first racer and the seeded ones first; then, one by one, the racer that could be the best
 // after the correction by what was measured so far, until none has a real chance. The better half
 // is measured again with twice the samples, and again, so that bad plans cost little (successive
@@ -83,27 +66,27 @@ struct RaceAccount {
 class Race {
  public:
   // What is known of a timed racer after that many samples.
-  using StandingOf = std::function<Standing(const Racer&, int64_t samples)>;
+  using StandingOf = std::function<Standing(size_t racer, int64_t samples)>;
 
-  // `sigma` and `correlation` as ResidualModel has them. Racers keep their places.
+  // `sigma` and `correlation` as ResidualModel has them. Racers are called by their places.
   Race(std::vector<Racer>& racers, double sigma, double correlation, StandingOf standing,
        Profiler& profiler, const MeasureOptions& options);
   RaceAccount run();
 
   // By everything that was measured; nothing where nothing was.
   ResidualModel residuals() const;
-  const Racer* best() const;
+  std::optional<size_t> best() const;
 
  private:
   bool over() const { return account_.interrupted || account_.budget_ended; }
-  const Racer* best(int64_t samples) const;
+  std::optional<size_t> best(int64_t samples) const;
   double seconds_to_beat(const Racer& racer, int64_t samples) const;
-  Racer* next(size_t done, const std::vector<Racer*>& chosen_before);
+  std::optional<size_t> next(size_t done, const std::vector<size_t>& chosen_before) const;
   void choose();
   void halve();
   TrialLimits limits_of(const Racer& racer, int64_t samples, double budget_seconds) const;
-  void measure(const std::vector<Racer*>& racers, int64_t samples, size_t done, size_t total);
-  void take_result(Racer& racer, Measurement result);
+  void measure(const std::vector<size_t>& places, int64_t samples, size_t done, size_t total);
+  void take_result(size_t place, Measurement result);
   void tell(const Racer& racer, size_t done, size_t total, int64_t samples) const;
 
   std::vector<Racer>& racers_;

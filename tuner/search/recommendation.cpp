@@ -31,9 +31,7 @@ CoarseKind coarse_kind(const ParallelPlan& plan) { return {plan.tp, plan.cp, pla
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-double sigma_of(const engine::Interval& interval) {
-  return std::log(interval.high / interval.low) / (2 * 1.645) + 1e-9;
-}
+double sigma_of(const engine::Interval& interval) { return log_sigma_of(interval) + 1e-9; }
 
 // The probability that the plan with the longer predicted step is faster in truth. Two plans of one
 // model on one machine share most of the error of the model.

@@ -12,6 +12,7 @@
 #include "tuner/model/pipeline_simulation.h"
 #include "tuner/model/scenario.h"
 #include "tuner/search/confirmation.h"
+#include "tuner/search/race_account.h"
 #include "tuner/search/search.h"
 #include "tuner/space/rules.h"
 
@@ -65,12 +66,9 @@ struct PlanMeasurement {
 // What was measured for an answer.
 struct MeasureAccount {
   std::vector<PlanMeasurement> plans;  // in the order they were first measured
-  std::string environment;             // hash of the fingerprint
-  int new_trials = 0;
-  double spent_seconds = 0;
+  RaceAccount race;
+  std::string environment;  // hash of the fingerprint
   double budget_seconds = 0;
-  bool budget_ended = false;  // before everything was measured that was to be
-  bool interrupted = false;
   // Median factor by which predictions of plans that were not measured are corrected.
   double correction = 1;
 };

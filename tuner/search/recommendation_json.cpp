@@ -141,11 +141,11 @@ Json measurement_json(const Recommendation& r) {
   }
   return {{"plans", std::move(plans)},
           {"environment", account.environment},
-          {"new_trials", account.new_trials},
-          {"spent_seconds", account.spent_seconds},
+          {"new_trials", account.race.new_trials},
+          {"spent_seconds", account.race.spent_seconds},
           {"budget_seconds", account.budget_seconds},
-          {"budget_ended", account.budget_ended},
-          {"interrupted", account.interrupted},
+          {"budget_ended", account.race.budget_ended},
+          {"interrupted", account.race.interrupted},
           {"correction", account.correction}};
 }
 

@@ -118,10 +118,10 @@ Json measured_json(const ServeCandidate& c) {
 
 Json measurement_json(const std::optional<ServeMeasureAccount>& account) {
   if (!account) return nullptr;
-  return {{"plans", account->plans},
-          {"new_trials", account->new_trials},
-          {"spent_seconds", account->spent_seconds},
-          {"budget_ended", account->budget_ended},
+  return {{"plans", account->race.order.size()},
+          {"new_trials", account->race.new_trials},
+          {"spent_seconds", account->race.spent_seconds},
+          {"budget_ended", account->race.budget_ended},
           {"correction", account->correction}};
 }
 

@@ -13,9 +13,10 @@ namespace {
 
 // A plan that takes longer than another must promise this much more to be worth a trial.
 constexpr double kWorthwhile = 1.02;
-constexpr double kCorrelation = 0.5;  // of the errors of two plans
-constexpr size_t kSeeds = 4;          // degrees that are tried in any case
-constexpr double kNever = 1e9;        // the excess of a plan that cannot carry the load
+// Of the errors of two plans. Assumed: it is not fitted to serving, as residual_correlation is to
+// training.
+constexpr double kCorrelation = 0.5;
+constexpr size_t kSeeds = 4;  // degrees that are tried in any case
 
 // Layers of each stage, where they are not equal: the first ones have one more.
 std::vector<int> stage_layers(const engine::ModelSpec& model, int pp) {
@@ -23,12 +24,6 @@ std::vector<int> stage_layers(const engine::ModelSpec& model, int pp) {
   std::vector<int> layers(static_cast<size_t>(pp), static_cast<int>(model.layers / pp));
   for (int64_t i = 0; i < model.layers % pp; ++i) ++layers[static_cast<size_t>(i)];
   return layers;
-}
-
-Standing predicted_standing(const ServeBudgets& budgets, const ServeCandidate& candidate) {
-  const ServePrediction& p = candidate.predicted;
-  return {budgets.tokens_per_second ? p.latency_seconds : 1 / p.tokens_per_second,
-          p.sustained ? candidate.excess : kNever};
 }
 
 // What complete trials of a plan told, its latency the median of the first samples.
@@ -59,7 +54,7 @@ std::vector<ServeCandidate*> worthwhile(const ServeBudgets& budgets,
   std::map<Kind, Standing> known;
   std::erase_if(order, [&](const ServeCandidate* candidate) {
     const ServePlan& plan = candidate->plan;
-    const Standing standing = predicted_standing(budgets, *candidate);
+    const Standing standing = standing_of(budgets, *candidate);
     const auto [place, is_new] =
         known.emplace(Kind{plan.tp, plan.pp, plan.replicas, plan.weights}, standing);
     if (is_new) return false;
@@ -85,9 +80,10 @@ class ServeMeasuring {
       racer.job = serving_job_of(scenario, candidate->plan);
       racer.features = features_of(candidate->plan);
       racer.seconds = candidate->predicted.latency_seconds;
-      racer.predicted = predicted_standing(budgets, *candidate);
+      racer.predicted = standing_of(budgets, *candidate);
     }
-    sigma_ = scenario.rates_of(ServeFormat::f32).latency_sigma;
+    if (!candidates_.empty())
+      sigma_ = log_sigma_of(candidates_.front()->predicted.latency_interval);
     seed_degrees();
   }
 
@@ -96,22 +92,18 @@ class ServeMeasuring {
     if (racers_.empty()) return account;
     Race race(
         racers_, sigma_, kCorrelation,
-        [&](const Racer& racer, int64_t samples) { return standing_of(racer, samples); }, profiler,
+        [&](size_t place, int64_t samples) { return standing_after(place, samples); }, profiler,
         options);
-    const RaceAccount raced = race.run();
-    account.plans = static_cast<int>(raced.order.size());
-    account.new_trials = raced.new_trials;
-    account.spent_seconds = raced.spent_seconds;
-    account.budget_ended = raced.budget_ended;
+    account.race = race.run();
     std::vector<double> factors;
-    for (const Racer* racer : raced.order) {
-      ServeCandidate& candidate = *candidates_[static_cast<size_t>(racer - racers_.data())];
-      if (racer->failed()) candidate.measured = racer->measurement.outcome;
+    for (const size_t place : account.race.order) {
+      const Racer& racer = racers_[place];
+      ServeCandidate& candidate = *candidates_[place];
+      if (racer.failed()) candidate.measured = racer.measurement.outcome;
       // A trial cut off before its figures are there says nothing.
-      if (!racer->timed() || !racer->measurement.outcome.serving) continue;
-      candidate.measured = outcome_of(*racer, kAllSamples);
-      candidate.excess = excess_over(budgets_, *candidate.measured);
-      factors.push_back(racer->median() / racer->seconds);
+      if (!racer.timed() || !racer.measurement.outcome.serving) continue;
+      take_outcome(candidate, outcome_of(racer, kAllSamples));
+      factors.push_back(racer.median() / racer.seconds);
     }
     if (!factors.empty()) account.correction = median_of(std::move(factors));
     return account;
@@ -128,19 +120,24 @@ class ServeMeasuring {
     }
   }
 
-  Standing standing_of(const Racer& racer, int64_t samples) const {
+  Standing standing_after(size_t place, int64_t samples) const {
+    const Racer& racer = racers_[place];
     if (!racer.measurement.outcome.serving)
       return racer.predicted.times(racer.median(samples) / racer.seconds);
-    const engine::Outcome outcome = outcome_of(racer, samples);
-    return {
-        budgets_.tokens_per_second ? outcome.step_seconds : 1 / outcome.serving->tokens_per_second,
-        excess_over(budgets_, outcome)};
+    ServeCandidate candidate = *candidates_[place];
+    take_outcome(candidate, outcome_of(racer, samples));
+    return standing_of(budgets_, candidate);
+  }
+
+  void take_outcome(ServeCandidate& candidate, engine::Outcome outcome) const {
+    candidate.excess = excess_over(budgets_, outcome);
+    candidate.measured = std::move(outcome);
   }
 
   const ServeBudgets& budgets_;
   std::vector<ServeCandidate*> candidates_;  // of the racers
   std::vector<Racer> racers_;
-  double sigma_ = 0;
+  double sigma_ = 0;  // of the logarithm of a predicted latency
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/plan/outcome.h"
+#include "tuner/search/race_account.h"
 #include "tuner/search/serve_search.h"
 
 namespace tuner {
@@ -20,10 +21,7 @@ struct ServeRunnerUp {
 
 // What trials cost and told.
 struct ServeMeasureAccount {
-  int plans = 0;       // measured, by trials of now or stored ones
-  int new_trials = 0;  // run now
-  double spent_seconds = 0;
-  bool budget_ended = false;
+  RaceAccount race;
   double correction = 1;  // measured latency over predicted, median
 };
 

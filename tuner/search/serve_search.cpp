@@ -227,17 +227,17 @@ class Enumeration {
 
 }  // namespace
 
+Standing standing_of(const ServeBudgets& budgets, const ServeCandidate& candidate) {
+  constexpr double kNever = 1e9;
+  const bool carries = candidate.predicted.sustained && !candidate.has_failed();
+  const double latency = candidate.latency_seconds(), token = 1 / candidate.tokens_per_second();
+  const double excess = carries ? candidate.excess : kNever * (1 + candidate.excess);
+  if (budgets.tokens_per_second) return {latency, excess, token};
+  return {token, excess, latency};
+}
+
 bool is_better(const ServeBudgets& budgets, const ServeCandidate& a, const ServeCandidate& b) {
-  if (a.meets() != b.meets()) return a.meets();
-  if (a.predicted.sustained != b.predicted.sustained) return a.predicted.sustained;
-  if (!a.meets() && a.excess != b.excess) return a.excess < b.excess;
-  const double more = a.tokens_per_second(), less = b.tokens_per_second();
-  constexpr double kEqual = 1e-9;
-  const bool by_latency =
-      budgets.tokens_per_second || std::abs(more - less) <= kEqual * std::max(more, less);
-  if (!by_latency) return more > less;
-  if (a.latency_seconds() != b.latency_seconds()) return a.latency_seconds() < b.latency_seconds();
-  return more > less;
+  return standing_of(budgets, a).is_better_than(standing_of(budgets, b));
 }
 
 double value_at(Statistic statistic, double mean, const std::optional<Percentiles>& percentiles) {

@@ -8,6 +8,7 @@
 
 #include "tuner/model/batching.h"
 #include "tuner/model/serve_scenario.h"
+#include "tuner/search/standing.h"
 
 namespace tuner {
 
@@ -77,7 +78,11 @@ ServeSearchResult search_serving(const ServeScenario& scenario,
 // The number that a budget is held against: the mean, or a percentile where requests differ.
 double value_at(Statistic statistic, double mean, const std::optional<Percentiles>& percentiles);
 
-// Whether `a` is the better answer to the budgets.
+// How good an answer to the budgets it is, by trials where there are some: the throughput counts,
+// then the latency; where a throughput is asked for, the latter first. One that cannot carry the
+// load stands behind all that can.
+Standing standing_of(const ServeBudgets& budgets, const ServeCandidate& candidate);
+// Whether `a` stands before `b`.
 bool is_better(const ServeBudgets& budgets, const ServeCandidate& a, const ServeCandidate& b);
 
 // The largest ratio of a prediction over its budget.

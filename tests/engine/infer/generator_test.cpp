@@ -144,7 +144,7 @@ TEST(Generator, Bf16GivesTheSameTextUnderReplicasAndPipelines) {
 // Tensor parallelism adds the parts of a product in another order, which bf16 rounds differently:
 // the text is the serial one up to where two tokens are as likely to within that rounding.
 TEST(Generator, Bf16GivesTheSerialTextUnderTensorParallelismUpToTies) {
-  if (!make_cpu_device(1)->multiplies(DType::bf16))
+  if (!test_ranks::make_device()->multiplies(DType::bf16))
     GTEST_SKIP() << "this processor does not multiply bf16";
   constexpr float kRounding = 0.03F;  // of logits, some units in the last place of bf16
   GeneratorOptions options = test_generation(tiny::llama());

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "engine/base/errors.h"
-#include "tests/tuner/profile/fake_worker.h"
+#include "tests/support/fake_worker.h"
 
 namespace tuner {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "engine/base/errors.h"
 #include "tests/support/child_process.h"
-#include "tests/tuner/profile/fake_worker.h"
+#include "tests/support/fake_worker.h"
 
 namespace tuner {
 namespace {

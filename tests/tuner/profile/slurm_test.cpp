@@ -10,8 +10,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/fake_worker.h"
 #include "tests/support/slurm_cluster.h"
-#include "tests/tuner/profile/fake_worker.h"
 #include "tuner/profile/profiler.h"
 
 namespace tuner {

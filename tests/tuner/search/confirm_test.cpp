@@ -7,8 +7,8 @@
 
 #include <fstream>
 
+#include "tests/support/fake_worker.h"
 #include "tests/support/scenarios.h"
-#include "tests/tuner/profile/fake_worker.h"
 
 namespace tuner {
 namespace {
