@@ -111,6 +111,10 @@ constexpr RuleDocument kDocuments[] = {
      "closed loop or a request rate says nothing about one request.",
      "Ask for a static batch (leave out --concurrency and --rate), or take a stack with in-flight "
      "batching."},
+    {"AT0152", "the stack does not run this kind of model",
+     "Attention, norms or experts of the model are of a kind that the stack has no code for: a plan "
+     "could be predicted and never run.",
+     "Choose a stack that runs the model."},
     {"AT0201", "the plan does not fit the memory of a GPU",
      "The fullest stage, with the error band of the memory model on top, is larger than what "
      "programs "

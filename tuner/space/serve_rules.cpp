@@ -119,6 +119,22 @@ void add_formats(const ServeScenario& s, const ServePlan& plan, std::vector<Viol
                      names_of(s.stack.kv)});
 }
 
+// What the model has and the stack does not run.
+std::vector<std::string_view> lacking_traits(const ServeStack& stack,
+                                             const engine::ModelSpec& model) {
+  std::vector<std::string_view> titles;
+  for (const ModelTrait& trait : stack.lacks)
+    if (trait.has(model)) titles.push_back(trait.title);
+  return titles;
+}
+
+std::vector<std::string> stacks_that_run(const engine::ModelSpec& model) {
+  std::vector<std::string> near;
+  for (const std::string& name : serve_stack_names())
+    if (lacking_traits(find_serve_stack(name), model).empty()) near.push_back("stack " + name);
+  return near;
+}
+
 // Lengths that fill the positions: the prompt kept, the output kept, or, where neither leaves room
 // for the other, both in their proportion.
 std::vector<std::string> nearest_lengths(const ServeWorkload& work, int64_t positions) {
@@ -166,6 +182,11 @@ std::vector<Violation> serve_scenario_violations(const ServeScenario& s) {
                      fmt::format("predictions of serving do not cover {} yet: it uses {}",
                                  s.model.name, fmt::join(reasons, ", ")),
                      {}});
+  if (const auto lacks = lacking_traits(s.stack, s.model); !lacks.empty())
+    found.push_back({"AT0152",
+                     fmt::format("the stack {} does not run {}: it uses {}", s.stack.name,
+                                 s.model.name, fmt::join(lacks, ", ")),
+                     stacks_that_run(s.model)});
   const ServeWorkload& work = s.workload;
   const int64_t length = work.input + work.output;
   if (s.model.positions > 0 && length > s.model.positions) {

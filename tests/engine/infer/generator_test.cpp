@@ -211,6 +211,18 @@ TEST(Generator, ACancelledRequestLeavesTheOthersAlone) {
   }
 }
 
+// No plan is predicted of a model that this engine refuses.
+TEST(Generator, ItsStackLacksWhatTheEngineRefuses) {
+  const tuner::ServeStack stack = tuner::find_serve_stack("autotune");
+  for (const std::string& name : tuner::model_names()) {
+    const ModelSpec model = tuner::find_model(name);
+    if (!model.not_modelled.empty()) continue;
+    const bool lacks = std::any_of(stack.lacks.begin(), stack.lacks.end(),
+                                   [&](const tuner::ModelTrait& trait) { return trait.has(model); });
+    EXPECT_EQ(lacks, !model_problems(model).empty()) << name;
+  }
+}
+
 TEST(Generator, ItsCacheTakesTheBytesOfTheServingModel) {
   for (const ModelSpec& model : models())
     for (const int tp : {1, 2, 4})
