@@ -115,6 +115,11 @@ constexpr RuleDocument kDocuments[] = {
      "Attention, norms or experts of the model are of a kind that the stack has no code for: a plan "
      "could be predicted and never run.",
      "Choose a stack that runs the model."},
+    {"AT0153", "ep does not fit tp or the experts",
+     "A serving replica divides its tp ranks into ep groups that hold equally many whole experts; the "
+     "tp / ep ranks of a group slice their width.",
+     "Take an ep that divides tp and the experts, and for which tp / ep divides their width; 1 for a "
+     "dense model."},
     {"AT0201", "the plan does not fit the memory of a GPU",
      "The fullest stage, with the error band of the memory model on top, is larger than what "
      "programs "

@@ -90,7 +90,7 @@ bool divides_experts(const ServeScenario& s, int tp, int ep) {
 void add_experts(const ServeScenario& s, const ServePlan& plan, std::vector<Violation>& found) {
   if (s.model.is_dense()) {
     if (plan.ep > 1)
-      found.push_back({"AT0132",
+      found.push_back({"AT0153",
                        fmt::format("ep {} needs experts, and {} is dense", plan.ep, s.model.name),
                        {"ep 1"}});
     return;
@@ -100,7 +100,7 @@ void add_experts(const ServeScenario& s, const ServePlan& plan, std::vector<Viol
   for (int ep = 1; ep <= plan.tp; ++ep)
     if (divides_experts(s, plan.tp, ep)) near.push_back(fmt::format("ep {}", ep));
   if (near.empty()) near = nearest_tensor(s, plan.tp);
-  found.push_back({"AT0132",
+  found.push_back({"AT0153",
                    fmt::format("ep {} must divide tp {} and the {} experts, and tp / ep their "
                                "width {}",
                                plan.ep, plan.tp, s.model.moe.experts, s.model.moe.ffn_hidden),
