@@ -1,8 +1,10 @@
 // The serving search: budgets, the frontier, the fewest GPUs, and questions users have asked.
 #include "tuner/search/serve_search.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tuner/model/presets.h"
@@ -11,6 +13,9 @@
 
 namespace tuner {
 namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
 
 ServeScenario scenario_of(const std::string& model, const std::string& gpu, int gpus,
                           const std::string& stack = "tensorrt-llm") {
