@@ -153,6 +153,7 @@ class ConfigReader {
       if (in_.has(key)) model_.qkv_bias = in_.flag(key);
     model_.sliding_window = read_sliding_window();
     if (model_.sliding_window > 0) model_.windowed_layers = count_windowed_layers();
+    if (model_.windowed_layers == 0) model_.sliding_window = 0;
   }
 
   // The file lists the kinds of its layers, or every so many-th one attends to everything.
@@ -172,11 +173,6 @@ class ConfigReader {
     const int64_t window =
         integer({"sliding_window", "attention_chunk_size"}, {0, 1'000'000'000}, 0);
     if (!in_.flag("use_sliding_window", !family_->windows_need_switch)) return 0;
-    const Json& kinds = in_.value("layer_types");
-    if (kinds.is_array() && !kinds.empty() &&
-        std::all_of(kinds.begin(), kinds.end(),
-                    [](const Json& kind) { return kind == "full_attention"; }))
-      return 0;
     return window;
   }
 

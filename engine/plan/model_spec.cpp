@@ -244,6 +244,10 @@ std::vector<std::string> shape_problems(const ModelSpec& model) {
   if (model.q_width() > kWidest)
     problems.push_back(fmt::format("heads {} times head_dim {} must be at most {}", model.heads,
                                    model.head_dim, format_grouped(kWidest)));
+  if ((model.sliding_window > 0) != (model.windowed_layers > 0))
+    problems.push_back(
+        fmt::format("sliding_window {} and windowed_layers {} must both be zero or both be more",
+                    model.sliding_window, model.windowed_layers));
   constexpr int64_t kWidestMixture = 100'000'000;
   if (model.moe.experts * model.moe.ffn_hidden > kWidestMixture)
     problems.push_back(fmt::format("moe.experts {} times moe.ffn_hidden {} must be at most {}",

@@ -69,7 +69,7 @@ struct ModelSpec {
   int64_t extra_position_rows = 0;  // OPT's table has two rows more
   int64_t embedding_width = 0;      // 0 = hidden; else projections sit between (OPT-350M)
   int64_t sliding_window = 0;       // tokens; 0 = every layer attends to the whole sequence
-  int64_t windowed_layers = 0;      // layers that attend to the window alone
+  int64_t windowed_layers = 0;      // layers that attend to the window alone; 0 without one
   double norm_epsilon = 1e-5;
   double rotary_base = 10000.0;
   double rotary_fraction = 1.0;  // part of head_dim that rotates

@@ -177,6 +177,9 @@ TEST(HfConfig, SlidingWindowObeysItsSwitch) {
   EXPECT_EQ(window(R"({"model_type": "gemma2", "sliding_window": 4096,
                        "layer_types": ["full_attention", "full_attention"]})"),
             0);
+  EXPECT_EQ(window(R"({"model_type": "gemma3_text", "sliding_window": 512,
+                       "sliding_window_pattern": 1})"),
+            0);
 }
 
 TEST(HfConfig, RotaryMembersOfOldAndNewFiles) {
