@@ -54,7 +54,6 @@ class ConfigReader {
     model_.moe = read_hf_experts(in_, *family_, model_.layers);
     read_hf_formats(in_, model_);
     read_hf_formats(root_, model_);  // a model with several parts quantises them together
-    if (!model_.is_dense()) model_.not_modelled.emplace_back(kMixtureReason);
     apply_exceptions();
     if (problems_.empty())
       for (const std::string& problem : shape_problems(model_)) problems_.add("", problem);
@@ -249,7 +248,6 @@ class ConfigReader {
     // Some files give the rotary part alone as head_dim; queries and keys have both.
     model_.head_dim = mla.nope_dim + mla.rope_dim;
     model_.kv_heads = model_.heads;
-    model_.not_modelled.emplace_back(kLatentReason);
   }
 
   // What single families have beside the common pattern.

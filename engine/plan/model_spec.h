@@ -34,9 +34,6 @@ struct LatentAttentionSpec {
   int64_t value_dim = 0;
 };
 
-inline constexpr const char* kMixtureReason = "mixture of experts";
-inline constexpr const char* kLatentReason = "multi-head latent attention";
-
 struct ModelSpec {
   std::string name;
   std::string origin;  // where it was read: "preset", a file, or how it was derived
@@ -80,8 +77,7 @@ struct ModelSpec {
   // int4 or fp4; empty = not stated.
   std::string weight_format;
   std::string kv_format;
-  // Reasons why predictions of training do not cover this model (kMixtureReason, …); empty =
-  // covered.
+  // What the model has that no prediction covers, of training or of serving; empty = nothing.
   std::vector<std::string> not_modelled;
 
   // Defaults of a run, 0 = not given.

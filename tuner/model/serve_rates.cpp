@@ -199,12 +199,4 @@ void use_rates(ServeScenario& scenario, const ServeRatesTable& table) {
   }
 }
 
-std::vector<std::string> not_served(const engine::ModelSpec& model) {
-  std::vector<std::string> reasons = model.not_modelled;
-  std::erase_if(reasons, [](const std::string& reason) {
-    return reason == engine::kMixtureReason || reason == engine::kLatentReason;
-  });
-  return reasons;
-}
-
 }  // namespace tuner

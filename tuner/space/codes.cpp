@@ -126,9 +126,8 @@ constexpr RuleDocument kDocuments[] = {
      "can use of the GPU.",
      "Take a plan that is named as near, more GPUs, or more memory a GPU."},
     {"AT0301", "predictions do not cover this kind of model yet",
-     "Mixtures of experts, latent attention, hybrid layers and encoder-decoder models are counted, "
-     "not "
-     "predicted: a guess would mislead.",
+     "Hybrid layers, sparse attention and other rare shapes are counted, not predicted; for training, "
+     "mixtures of experts and latent attention as well: a guess would mislead.",
      "Use a dense decoder."},
 };
 

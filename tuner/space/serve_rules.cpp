@@ -177,7 +177,7 @@ ServeFormat checkpoint_kv(const ServeScenario& s, ServeFormat weights) {
 
 std::vector<Violation> serve_scenario_violations(const ServeScenario& s) {
   std::vector<Violation> found;
-  if (const auto reasons = not_served(s.model); !reasons.empty())
+  if (const auto& reasons = s.model.not_modelled; !reasons.empty())
     found.push_back({"AT0301",
                      fmt::format("predictions of serving do not cover {} yet: it uses {}",
                                  s.model.name, fmt::join(reasons, ", ")),

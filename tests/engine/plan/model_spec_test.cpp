@@ -306,7 +306,7 @@ TEST(ModelSpecJson, RoundTripKeepsEveryMember) {
   model.origin = "a test";
   model.moe = {8, 2, 1024, 512, 3, true, true, true};
   model.mla = {1, 2, 3, 4, 5};
-  model.not_modelled = {"mixture of experts", "multi-head latent attention"};
+  model.not_modelled = {"norms behind each branch", "embeddings narrower than the hidden size"};
   model.sliding_window = 4096;
   model.windowed_layers = 1;
   model.norm_epsilon = 1e-6;
