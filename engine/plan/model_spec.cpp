@@ -51,6 +51,34 @@ int64_t attention_vectors(const ModelSpec& model) {
   return count;
 }
 
+// Of one layer's attention on a rank: what is split over tp, and what every rank holds whole.
+struct AttentionShare {
+  int64_t split = 0, whole = 0;
+};
+
+AttentionShare attention_share(const ModelSpec& model, int64_t tp) {
+  const LatentAttentionSpec& mla = model.mla;
+  AttentionShare share;
+  if (model.has_latent_attention()) {
+    const int64_t heads = model.heads / tp;
+    const int64_t query_in = mla.q_rank > 0 ? mla.q_rank : model.hidden;
+    share.split =
+        heads * (query_in * latent_qk_dim(model) + mla.kv_rank * (mla.nope_dim + mla.value_dim) +
+                 mla.value_dim * model.hidden);
+    share.whole = model.hidden * (mla.q_rank + mla.kv_rank + mla.rope_dim);
+    share.whole += mla.q_rank + mla.kv_rank;  // norms
+    if (model.qkv_bias) share.whole += mla.q_rank + mla.kv_rank + mla.rope_dim;
+  } else {
+    const int64_t query = model.q_width() / tp;
+    const int64_t qkv = query + 2 * std::max<int64_t>(1, model.kv_heads / tp) * model.head_dim;
+    share.split = model.hidden * (qkv + query) + (model.qkv_bias ? qkv : 0);
+  }
+  if (model.attention_sinks) share.split += model.heads / tp;
+  if (model.attention_out_bias) share.whole += model.hidden;
+  if (model.qk_norm) share.whole += 2 * model.head_dim;
+  return share;
+}
+
 int64_t mlp_parameters(const ModelSpec& model, int64_t width, bool bias) {
   const int64_t biases = (mlp_matrices(model) - 1) * width + model.hidden;
   return mlp_matrices(model) * model.hidden * width + (bias ? biases : 0);
@@ -138,38 +166,6 @@ int64_t padded_vocab(int64_t vocab, int64_t multiple, int64_t tp) {
   const int64_t unit = multiple * tp;
   return (vocab + unit - 1) / unit * unit;
 }
-
-namespace {
-
-// Of one layer's attention on a rank: what is split over tp, and what every rank holds whole.
-struct AttentionShare {
-  int64_t split = 0, whole = 0;
-};
-
-AttentionShare attention_share(const ModelSpec& model, int64_t tp) {
-  const LatentAttentionSpec& mla = model.mla;
-  AttentionShare share;
-  if (model.has_latent_attention()) {
-    const int64_t heads = model.heads / tp;
-    const int64_t query_in = mla.q_rank > 0 ? mla.q_rank : model.hidden;
-    share.split =
-        heads * (query_in * latent_qk_dim(model) + mla.kv_rank * (mla.nope_dim + mla.value_dim) +
-                 mla.value_dim * model.hidden);
-    share.whole = model.hidden * (mla.q_rank + mla.kv_rank + mla.rope_dim);
-    share.whole += mla.q_rank + mla.kv_rank;  // norms
-    if (model.qkv_bias) share.whole += mla.q_rank + mla.kv_rank + mla.rope_dim;
-  } else {
-    const int64_t query = model.q_width() / tp;
-    const int64_t qkv = query + 2 * std::max<int64_t>(1, model.kv_heads / tp) * model.head_dim;
-    share.split = model.hidden * (qkv + query) + (model.qkv_bias ? qkv : 0);
-  }
-  if (model.attention_sinks) share.split += model.heads / tp;
-  if (model.attention_out_bias) share.whole += model.hidden;
-  if (model.qk_norm) share.whole += 2 * model.head_dim;
-  return share;
-}
-
-}  // namespace
 
 RankParameters rank_parameters(const ModelSpec& model, int64_t tp, int64_t vocab_padded) {
   const bool has_dense = model.is_dense() || model.moe.dense_layers > 0;

@@ -104,9 +104,9 @@ int64_t padded_vocab(int64_t vocab, int64_t multiple, int64_t tp);
 // KV head.
 struct RankParameters {
   int64_t layer = 0;             // one decoder layer with a dense MLP
+  int64_t layer_replicated = 0;  // of `layer`, replicated over tp (norms, row-parallel biases)
   int64_t mixture_layer = 0;     // one with experts, apart from the routed ones
   int64_t expert = 0;            // one routed expert, whole
-  int64_t layer_replicated = 0;  // of these, replicated over tp (norms, row-parallel biases)
   int64_t embedding = 0;         // token table (vocabulary / tp) and its norm, projections
   int64_t positions = 0;         // learned position table (replicated)
   int64_t final_norm = 0;        // replicated
