@@ -50,10 +50,10 @@ struct ServeStack {
   // Tokens of a part at most: a batch is split where the stages divide it, then halved as long as
   // it can be; 0 = into as many parts as there are stages.
   int64_t micro_batch_tokens = 0;
-  bool divisible_vocab = false;  // the vocabulary must divide by tp
-  int64_t prompt_tokens = 0;     // of one iteration at most, in-flight batching
-  int64_t sequences = 0;         // in flight at most
-  int64_t page_tokens = 1;       // a sequence takes whole pages of the KV cache
+  bool divisible_vocab = false;   // the vocabulary must divide by tp
+  int64_t prompt_tokens = 0;      // of one iteration at most, in-flight batching
+  int64_t sequences = 0;          // in flight at most
+  int64_t page_tokens = 1;        // a sequence takes whole pages of the KV cache
   std::vector<ModelTrait> lacks;  // models with one of these it does not run
   std::vector<ServeFormat> weights, kv;
   bool low_precision_kv =

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "engine/nn/model_problems.h"
 #include "tests/support/generation_run.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/training_run.h"
+#include "tuner/model/presets.h"
 #include "tuner/model/serve_model.h"
 
 namespace engine {
@@ -217,8 +221,9 @@ TEST(Generator, ItsStackLacksWhatTheEngineRefuses) {
   for (const std::string& name : tuner::model_names()) {
     const ModelSpec model = tuner::find_model(name);
     if (!model.not_modelled.empty()) continue;
-    const bool lacks = std::any_of(stack.lacks.begin(), stack.lacks.end(),
-                                   [&](const tuner::ModelTrait& trait) { return trait.has(model); });
+    const bool lacks =
+        std::any_of(stack.lacks.begin(), stack.lacks.end(),
+                    [&](const tuner::ModelTrait& trait) { return trait.has(model); });
     EXPECT_EQ(lacks, !model_problems(model).empty()) << name;
   }
 }
