@@ -25,20 +25,21 @@ constexpr unsigned kFolds = 8;
 using Group = std::pair<bool, std::string>;
 
 Group group_of(const ServeRow& row) {
-  return {row.is_mixture(), row.scenario.stack.release_scope() + "|" + row.source + "|" +
-                                row.model + "|" + row.gpu};
+  return {row.is_mixture(),
+          row.scenario.stack.release_scope() + "|" + row.source + "|" + row.model + "|" + row.gpu};
 }
 
 std::string plan_of(const ServeRow& row) {
   const ServePlan& plan = row.plan;
-  return fmt::format("{}|{}|{}|{}|{}|{}", group_of(row).second, name_of(plan.weights), name_of(plan.kv),
-                     plan.tp, plan.ep, plan.pp);
+  return fmt::format("{}|{}|{}|{}|{}|{}", group_of(row).second, name_of(plan.weights),
+                     name_of(plan.kv), plan.tp, plan.ep, plan.pp);
 }
 
 // The fold of every group. The groups of one release are dealt out in turn, so that no fold takes
 // all of them where there are several.
 template <class Key>
-std::map<Key, unsigned> folds_of(const std::vector<ServeRow>& rows, Key (*key_of)(const ServeRow&)) {
+std::map<Key, unsigned> folds_of(const std::vector<ServeRow>& rows,
+                                 Key (*key_of)(const ServeRow&)) {
   std::map<Key, unsigned> folds;
   for (const ServeRow& row : rows) folds[key_of(row)] = 0;
   unsigned next = 0;
@@ -130,7 +131,9 @@ class Runs {
     for (const FitRun& run : runs) chosen.push_back(&run);
     FitOptions options;
     options.most_iterations = iterations;
-    options.moves = [=](int constant) { return ServeRatesTable::is_of_experts(constant) == mixtures; };
+    options.moves = [=](int constant) {
+      return ServeRatesTable::is_of_experts(constant) == mixtures;
+    };
     fit_constants(table, chosen, options);
   }
 
