@@ -141,8 +141,8 @@ TEST(Rules, WhatTrainingDoesNotCover) {
   EXPECT_THAT(reasons("mixtral-8x7b"), ElementsAre("mixture of experts"));
   EXPECT_THAT(reasons("deepseek-v3"),
               ElementsAre("multi-head latent attention", "mixture of experts"));
-  EXPECT_THAT(reasons("opt-350m"), ElementsAre("embeddings narrower than the hidden size",
-                                               "norms behind each branch"));
+  EXPECT_THAT(reasons("opt-350m"),
+              ElementsAre("embeddings narrower than the hidden size", "norms behind each branch"));
 }
 
 TEST(Rules, EveryCodeIsDocumentedOnceAndInOrder) {
@@ -154,7 +154,8 @@ TEST(Rules, EveryCodeIsDocumentedOnceAndInOrder) {
     documented.insert(before);
     EXPECT_FALSE(rule.title.empty() || rule.fix.empty()) << rule.code;
   }
-  std::set<std::string> tested = {"AT0133", "AT0134", "AT0151", "AT0152", "AT0153", "AT0201", "AT0301"};
+  std::set<std::string> tested = {"AT0133", "AT0134", "AT0151", "AT0152",
+                                  "AT0153", "AT0201", "AT0301"};
   for (const RuleCase& one : kCases) tested.insert(one.code);
   EXPECT_EQ(tested, documented);
 }
