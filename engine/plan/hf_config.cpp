@@ -54,7 +54,6 @@ class ConfigReader {
     model_.moe = read_hf_experts(in_, *family_, model_.layers);
     read_hf_formats(in_, model_);
     read_hf_formats(root_, model_);  // a model with several parts quantises them together
-    if (!model_.is_dense()) model_.not_modelled.emplace_back(kMixtureReason);
     apply_exceptions();
     if (problems_.empty())
       for (const std::string& problem : shape_problems(model_)) problems_.add("", problem);
@@ -153,6 +152,7 @@ class ConfigReader {
       if (in_.has(key)) model_.qkv_bias = in_.flag(key);
     model_.sliding_window = read_sliding_window();
     if (model_.sliding_window > 0) model_.windowed_layers = count_windowed_layers();
+    if (model_.windowed_layers == 0) model_.sliding_window = 0;
   }
 
   // The file lists the kinds of its layers, or every so many-th one attends to everything.
@@ -172,11 +172,6 @@ class ConfigReader {
     const int64_t window =
         integer({"sliding_window", "attention_chunk_size"}, {0, 1'000'000'000}, 0);
     if (!in_.flag("use_sliding_window", !family_->windows_need_switch)) return 0;
-    const Json& kinds = in_.value("layer_types");
-    if (kinds.is_array() && !kinds.empty() &&
-        std::all_of(kinds.begin(), kinds.end(),
-                    [](const Json& kind) { return kind == "full_attention"; }))
-      return 0;
     return window;
   }
 
@@ -253,7 +248,6 @@ class ConfigReader {
     // Some files give the rotary part alone as head_dim; queries and keys have both.
     model_.head_dim = mla.nope_dim + mla.rope_dim;
     model_.kv_heads = model_.heads;
-    model_.not_modelled.emplace_back(kLatentReason);
   }
 
   // What single families have beside the common pattern.

@@ -51,6 +51,34 @@ int64_t attention_vectors(const ModelSpec& model) {
   return count;
 }
 
+// Of one layer's attention on a rank: what is split over tp, and what every rank holds whole.
+struct AttentionShare {
+  int64_t split = 0, whole = 0;
+};
+
+AttentionShare attention_share(const ModelSpec& model, int64_t tp) {
+  const LatentAttentionSpec& mla = model.mla;
+  AttentionShare share;
+  if (model.has_latent_attention()) {
+    const int64_t heads = model.heads / tp;
+    const int64_t query_in = mla.q_rank > 0 ? mla.q_rank : model.hidden;
+    share.split =
+        heads * (query_in * latent_qk_dim(model) + mla.kv_rank * (mla.nope_dim + mla.value_dim) +
+                 mla.value_dim * model.hidden);
+    share.whole = model.hidden * (mla.q_rank + mla.kv_rank + mla.rope_dim);
+    share.whole += mla.q_rank + mla.kv_rank;  // norms
+    if (model.qkv_bias) share.whole += mla.q_rank + mla.kv_rank + mla.rope_dim;
+  } else {
+    const int64_t query = model.q_width() / tp;
+    const int64_t qkv = query + 2 * std::max<int64_t>(1, model.kv_heads / tp) * model.head_dim;
+    share.split = model.hidden * (qkv + query) + (model.qkv_bias ? qkv : 0);
+  }
+  if (model.attention_sinks) share.split += model.heads / tp;
+  if (model.attention_out_bias) share.whole += model.hidden;
+  if (model.qk_norm) share.whole += 2 * model.head_dim;
+  return share;
+}
+
 int64_t mlp_parameters(const ModelSpec& model, int64_t width, bool bias) {
   const int64_t biases = (mlp_matrices(model) - 1) * width + model.hidden;
   return mlp_matrices(model) * model.hidden * width + (bias ? biases : 0);
@@ -139,38 +167,6 @@ int64_t padded_vocab(int64_t vocab, int64_t multiple, int64_t tp) {
   return (vocab + unit - 1) / unit * unit;
 }
 
-namespace {
-
-// Of one layer's attention on a rank: what is split over tp, and what every rank holds whole.
-struct AttentionShare {
-  int64_t split = 0, whole = 0;
-};
-
-AttentionShare attention_share(const ModelSpec& model, int64_t tp) {
-  const LatentAttentionSpec& mla = model.mla;
-  AttentionShare share;
-  if (model.has_latent_attention()) {
-    const int64_t heads = model.heads / tp;
-    const int64_t query_in = mla.q_rank > 0 ? mla.q_rank : model.hidden;
-    share.split =
-        heads * (query_in * latent_qk_dim(model) + mla.kv_rank * (mla.nope_dim + mla.value_dim) +
-                 mla.value_dim * model.hidden);
-    share.whole = model.hidden * (mla.q_rank + mla.kv_rank + mla.rope_dim);
-    share.whole += mla.q_rank + mla.kv_rank;  // norms
-    if (model.qkv_bias) share.whole += mla.q_rank + mla.kv_rank + mla.rope_dim;
-  } else {
-    const int64_t query = model.q_width() / tp;
-    const int64_t qkv = query + 2 * std::max<int64_t>(1, model.kv_heads / tp) * model.head_dim;
-    share.split = model.hidden * (qkv + query) + (model.qkv_bias ? qkv : 0);
-  }
-  if (model.attention_sinks) share.split += model.heads / tp;
-  if (model.attention_out_bias) share.whole += model.hidden;
-  if (model.qk_norm) share.whole += 2 * model.head_dim;
-  return share;
-}
-
-}  // namespace
-
 RankParameters rank_parameters(const ModelSpec& model, int64_t tp, int64_t vocab_padded) {
   const bool has_dense = model.is_dense() || model.moe.dense_layers > 0;
   expect(tp > 0 && model.heads % tp == 0 && vocab_padded % tp == 0,
@@ -244,6 +240,10 @@ std::vector<std::string> shape_problems(const ModelSpec& model) {
   if (model.q_width() > kWidest)
     problems.push_back(fmt::format("heads {} times head_dim {} must be at most {}", model.heads,
                                    model.head_dim, format_grouped(kWidest)));
+  if ((model.sliding_window > 0) != (model.windowed_layers > 0))
+    problems.push_back(
+        fmt::format("sliding_window {} and windowed_layers {} must both be zero or both be more",
+                    model.sliding_window, model.windowed_layers));
   constexpr int64_t kWidestMixture = 100'000'000;
   if (model.moe.experts * model.moe.ffn_hidden > kWidestMixture)
     problems.push_back(fmt::format("moe.experts {} times moe.ffn_hidden {} must be at most {}",

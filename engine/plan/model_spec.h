@@ -34,9 +34,6 @@ struct LatentAttentionSpec {
   int64_t value_dim = 0;
 };
 
-inline constexpr const char* kMixtureReason = "mixture of experts";
-inline constexpr const char* kLatentReason = "multi-head latent attention";
-
 struct ModelSpec {
   std::string name;
   std::string origin;  // where it was read: "preset", a file, or how it was derived
@@ -69,7 +66,7 @@ struct ModelSpec {
   int64_t extra_position_rows = 0;  // OPT's table has two rows more
   int64_t embedding_width = 0;      // 0 = hidden; else projections sit between (OPT-350M)
   int64_t sliding_window = 0;       // tokens; 0 = every layer attends to the whole sequence
-  int64_t windowed_layers = 0;      // layers that attend to the window alone
+  int64_t windowed_layers = 0;      // layers that attend to the window alone; 0 without one
   double norm_epsilon = 1e-5;
   double rotary_base = 10000.0;
   double rotary_fraction = 1.0;  // part of head_dim that rotates
@@ -80,8 +77,7 @@ struct ModelSpec {
   // int4 or fp4; empty = not stated.
   std::string weight_format;
   std::string kv_format;
-  // Reasons why predictions of training do not cover this model (kMixtureReason, …); empty =
-  // covered.
+  // What the model has that no prediction covers, of training or of serving; empty = nothing.
   std::vector<std::string> not_modelled;
 
   // Defaults of a run, 0 = not given.
@@ -108,9 +104,9 @@ int64_t padded_vocab(int64_t vocab, int64_t multiple, int64_t tp);
 // KV head.
 struct RankParameters {
   int64_t layer = 0;             // one decoder layer with a dense MLP
+  int64_t layer_replicated = 0;  // of `layer`, replicated over tp (norms, row-parallel biases)
   int64_t mixture_layer = 0;     // one with experts, apart from the routed ones
   int64_t expert = 0;            // one routed expert, whole
-  int64_t layer_replicated = 0;  // of these, replicated over tp (norms, row-parallel biases)
   int64_t embedding = 0;         // token table (vocabulary / tp) and its norm, projections
   int64_t positions = 0;         // learned position table (replicated)
   int64_t final_norm = 0;        // replicated

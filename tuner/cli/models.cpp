@@ -8,16 +8,17 @@
 #include "engine/plan/model_spec.h"
 #include "tuner/cli/commands.h"
 #include "tuner/model/presets.h"
-#include "tuner/model/serve_scenario.h"
+#include "tuner/space/rules.h"
 
 namespace tuner {
 namespace {
 
 // Which predictions cover a model, in words.
 std::string coverage(const engine::ModelSpec& model) {
-  if (model.not_modelled.empty()) return "yes";
-  const auto reasons = fmt::format("{}", fmt::join(model.not_modelled, ", "));
-  return (not_served(model).empty() ? "serving only: " : "no: ") + reasons;
+  const std::vector<std::string> reasons = not_trained(model);
+  if (reasons.empty()) return "yes";
+  return fmt::format("{}: {}", model.not_modelled.empty() ? "serving only" : "no",
+                     fmt::join(reasons, ", "));
 }
 
 nlohmann::ordered_json model_json(const engine::ModelSpec& model) {
@@ -25,9 +26,9 @@ nlohmann::ordered_json model_json(const engine::ModelSpec& model) {
           {"origin", model.origin},
           {"parameters", engine::parameter_count(model)},
           {"active_parameters", engine::active_parameter_count(model)},
-          {"predicted", model.not_modelled.empty()},
-          {"served", not_served(model).empty()},
-          {"not_modelled", model.not_modelled},
+          {"predicted", not_trained(model).empty()},
+          {"served", model.not_modelled.empty()},
+          {"not_modelled", not_trained(model)},
           {"spec", nlohmann::json(model)}};
 }
 

@@ -155,13 +155,13 @@ class SettingsReader {
   }
 
   void experts(ModelSpec& model) {
-    if (on("multi_latent_attention")) model.not_modelled.push_back("latent attention");
+    if (on("multi_latent_attention"))
+      model.not_modelled.push_back("latent attention whose ranks are not read");
     model.moe.experts = integer("num_moe_experts", 0, 0);
     if (model.moe.experts < 2) model.moe.experts = 0;
     if (model.moe.experts == 0) return;
     model.moe.per_token = integer("moe_router_topk", 2);
     model.moe.ffn_hidden = integer("moe_ffn_hidden_size", model.ffn_hidden);
-    model.not_modelled.emplace_back(engine::kMixtureReason);
   }
 
   void layers() {

@@ -152,7 +152,7 @@ void ServeModel::add_experts(double tokens, ServeParts& parts) const {
 void ServeModel::add_attention(const Iteration& work, ServeParts& parts) const {
   const engine::ModelSpec& model = scenario_->model;
   const auto window = static_cast<double>(model.sliding_window);
-  const auto windowed = static_cast<double>(window > 0 ? model.windowed_layers : 0);
+  const auto windowed = static_cast<double>(model.windowed_layers);
   const double whole = layers() - windowed;
   // Tokens that a generated one attends to, over all layers.
   const double seen = whole * work.context + windowed * std::min(work.context, window);

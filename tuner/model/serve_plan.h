@@ -30,14 +30,14 @@ ServeFormat split_format(ServeFormat weights, bool mixture);
 
 struct ServePlan {
   int tp = 1;
+  // Of the tp ranks, groups that each hold whole experts; 1 = every rank holds a slice of all.
+  int ep = 1;
   int pp = 1;
   int replicas = 1;
   // Sequences that one replica runs together: the static batch, or the most that are in flight.
   int64_t batch = 1;
   ServeFormat weights = ServeFormat::bf16;
   ServeFormat kv = ServeFormat::bf16;
-  // Of the tp ranks, groups that each hold whole experts; 1 = every rank holds a slice of all.
-  int ep = 1;
 
   int gpus() const { return tp * pp * replicas; }
   bool operator==(const ServePlan&) const = default;

@@ -20,6 +20,7 @@ namespace {
 struct Field {
   std::string_view name;
   double ServeRates::*value;
+  bool of_experts = false;  // means nothing to a dense model
 };
 
 constexpr Field kFields[] = {
@@ -31,10 +32,10 @@ constexpr Field kFields[] = {
     {"prefill_efficiency", &ServeRates::prefill_efficiency},
     {"prefill_half_tokens", &ServeRates::prefill_half_tokens},
     {"elementwise_passes", &ServeRates::elementwise_passes},
-    {"expert_factor", &ServeRates::expert_factor},
-    {"expert_half_width", &ServeRates::expert_half_width},
-    {"expert_evenness", &ServeRates::expert_evenness},
-    {"expert_layer_seconds", &ServeRates::expert_layer_seconds},
+    {"expert_factor", &ServeRates::expert_factor, true},
+    {"expert_half_width", &ServeRates::expert_half_width, true},
+    {"expert_evenness", &ServeRates::expert_evenness, true},
+    {"expert_layer_seconds", &ServeRates::expert_layer_seconds, true},
     {"layer_seconds", &ServeRates::layer_seconds},
     {"prefill_layer_seconds", &ServeRates::prefill_layer_seconds},
     {"step_seconds", &ServeRates::step_seconds},
@@ -149,6 +150,10 @@ const std::vector<std::string>& ServeRatesTable::constant_names() {
   return names;
 }
 
+bool ServeRatesTable::is_of_experts(int constant) {
+  return kFields[static_cast<size_t>(constant)].of_experts;
+}
+
 std::vector<size_t> ServeRatesTable::applicable(const ClusterSpec& cluster, const ServeStack& stack,
                                                 ServeFormat weights, bool mixture) const {
   const Precision product = product_precision(weights, cluster.device);
@@ -192,14 +197,6 @@ void use_rates(ServeScenario& scenario, const ServeRatesTable& table) {
       if (const auto found = own.find(std::string(field.name)); found != own.end())
         rates.*field.value = found->second;
   }
-}
-
-std::vector<std::string> not_served(const engine::ModelSpec& model) {
-  std::vector<std::string> reasons = model.not_modelled;
-  std::erase_if(reasons, [](const std::string& reason) {
-    return reason == engine::kMixtureReason || reason == engine::kLatentReason;
-  });
-  return reasons;
 }
 
 }  // namespace tuner

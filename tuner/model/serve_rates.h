@@ -85,6 +85,8 @@ class ServeRatesTable : public ConstantTable {
   static ServeRatesTable from_json(const nlohmann::json& json, const std::string& origin);
 
   static const std::vector<std::string>& constant_names();
+  // Whether a constant, by its place among the names, is one of routed experts alone.
+  static bool is_of_experts(int constant);
 
   std::vector<size_t> applicable(const ClusterSpec& cluster, const ServeStack& stack,
                                  ServeFormat weights, bool mixture) const;

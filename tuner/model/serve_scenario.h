@@ -2,7 +2,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "engine/plan/model_spec.h"
 #include "engine/plan/serving.h"
@@ -44,8 +43,5 @@ struct ServeScenario {
 // Resolves the rates of every format of weights; those that were measured on the device itself come
 // before the table's.
 void use_rates(ServeScenario& scenario, const ServeRatesTable& table);
-
-// Why this model cannot be predicted when it serves; empty = it can.
-std::vector<std::string> not_served(const engine::ModelSpec& model);
 
 }  // namespace tuner

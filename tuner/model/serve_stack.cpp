@@ -2,6 +2,7 @@
 #include "tuner/model/serve_stack.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 namespace tuner {
 
 using engine::Json;
+using engine::ModelSpec;
 using engine::ObjectReader;
 
 namespace {
@@ -43,6 +45,41 @@ std::vector<ServeFormat> formats(ObjectReader& object, const std::string& key) {
       list.push_back(static_cast<ServeFormat>(found - kServeFormatNames.begin()));
   }
   if (list.empty()) object.problem(key, "must name at least one format");
+  return list;
+}
+
+constexpr ModelTrait kTraits[] = {
+    {"experts", "a mixture of experts", [](const ModelSpec& m) { return !m.is_dense(); }},
+    {"latent_attention", "latent attention",
+     [](const ModelSpec& m) { return m.has_latent_attention(); }},
+    {"sliding_window", "a sliding window", [](const ModelSpec& m) { return m.sliding_window > 0; }},
+    {"attention_sinks", "attention sinks", [](const ModelSpec& m) { return m.attention_sinks; }},
+    {"alibi", "ALiBi positions",
+     [](const ModelSpec& m) { return m.position == engine::PositionKind::alibi; }},
+    {"qk_norm", "norms on queries and keys", [](const ModelSpec& m) { return m.qk_norm; }},
+    {"parallel_block", "attention and MLP in parallel",
+     [](const ModelSpec& m) { return m.parallel_block; }},
+    {"embedding_norm", "a norm behind the embedding",
+     [](const ModelSpec& m) { return m.embedding_norm; }},
+    {"sandwich_norms", "other than two norms a layer",
+     [](const ModelSpec& m) { return m.norms_per_layer != 2; }},
+    {"head_bias", "a bias on the head", [](const ModelSpec& m) { return m.head_bias; }},
+};
+
+std::vector<ModelTrait> traits(ObjectReader& object, const std::string& key) {
+  std::vector<ModelTrait> list;
+  for (const std::string& text : texts(object, key)) {
+    const auto found = std::find_if(std::begin(kTraits), std::end(kTraits),
+                                    [&](const ModelTrait& trait) { return trait.name == text; });
+    if (found != std::end(kTraits)) {
+      list.push_back(*found);
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const ModelTrait& trait : kTraits) names.emplace_back(trait.name);
+    object.problem(key, engine::unknown_name("trait", text, names,
+                                             fmt::format("traits are {}", fmt::join(names, ", "))));
+  }
   return list;
 }
 
@@ -95,6 +132,7 @@ ServeStack serve_stack_from_json(const Json& json, const std::string& source) {
   stack.prompt_tokens = file.integer("prompt_tokens", {1, int64_t{1} << 40});
   stack.sequences = file.integer("sequences", {1, int64_t{1} << 40});
   stack.page_tokens = file.integer("page_tokens", {1, 1024}, 1);
+  stack.lacks = traits(file, "lacks");
   stack.weights = formats(file, "weights");
   stack.kv = formats(file, "kv");
   stack.low_precision_kv = file.flag("low_precision_kv");

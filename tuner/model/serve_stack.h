@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/plan/model_spec.h"
 #include "tuner/model/serve_plan.h"
 
 namespace tuner {
@@ -28,6 +29,13 @@ struct ServeRelease {
   bool reads_kv_once(int64_t query_heads_per_kv_head) const;
 };
 
+// A trait of a model that not every stack runs.
+struct ModelTrait {
+  std::string_view name;   // in the files: "experts"
+  std::string_view title;  // "a mixture of experts"
+  bool (*has)(const engine::ModelSpec& model);
+};
+
 struct ServeStack {
   std::string name;
   std::string title;
@@ -42,10 +50,11 @@ struct ServeStack {
   // Tokens of a part at most: a batch is split where the stages divide it, then halved as long as
   // it can be; 0 = into as many parts as there are stages.
   int64_t micro_batch_tokens = 0;
-  bool divisible_vocab = false;  // the vocabulary must divide by tp
-  int64_t prompt_tokens = 0;     // of one iteration at most, in-flight batching
-  int64_t sequences = 0;         // in flight at most
-  int64_t page_tokens = 1;       // a sequence takes whole pages of the KV cache
+  bool divisible_vocab = false;   // the vocabulary must divide by tp
+  int64_t prompt_tokens = 0;      // of one iteration at most, in-flight batching
+  int64_t sequences = 0;          // in flight at most
+  int64_t page_tokens = 1;        // a sequence takes whole pages of the KV cache
+  std::vector<ModelTrait> lacks;  // models with one of these it does not run
   std::vector<ServeFormat> weights, kv;
   bool low_precision_kv =
       false;  // with fp8 and fp4 weights the KV cache is fp8 unless asked otherwise

@@ -201,6 +201,7 @@ Side serving_side(const ComparedAnswer& given) {
   side.facts.emplace_back("output", engine::format_grouped(question.output));
   side.facts.emplace_back("arrival", question.arrival);
   const std::pair<const char*, int64_t> degrees[] = {{"tp", record.plan.tp},
+                                                     {"ep", record.plan.ep},
                                                      {"pp", record.plan.pp},
                                                      {"replicas", record.plan.replicas},
                                                      {"batch", record.plan.batch}};

@@ -206,7 +206,7 @@ void add_other_gpus(ServeRecommendation& r) {
 
 void add_without_restrictions(ServeRecommendation& r) {
   ServeRestrictions free = r.restrictions;
-  free.tp = free.pp = free.replicas = {};
+  free.tp = free.ep = free.pp = free.replicas = {};
   free.batch = {};
   const auto found = best_of(r.scenario, free, r.budgets);
   if (found && answers(*found))

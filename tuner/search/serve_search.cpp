@@ -64,7 +64,12 @@ class Enumeration {
       for (int pp = 1; pp <= gpus / tp && pp <= s_.model.layers; ++pp) {
         if (only_.pp.empty() ? !is_usual(pp) : !allows(only_.pp, pp)) continue;
         for (const int ep : expert_degrees(tp)) {
-          const ServePlan plan{tp, pp, gpus / (tp * pp), 1, weights, kv, ep};
+          const ServePlan plan{.tp = tp,
+                               .ep = ep,
+                               .pp = pp,
+                               .replicas = gpus / (tp * pp),
+                               .weights = weights,
+                               .kv = kv};
           ++result_.candidates;
           if (!tensor_is_legal(s_, tp) || !serve_violations(s_, plan).empty()) continue;
           ++result_.legal;

@@ -111,15 +111,23 @@ constexpr RuleDocument kDocuments[] = {
      "closed loop or a request rate says nothing about one request.",
      "Ask for a static batch (leave out --concurrency and --rate), or take a stack with in-flight "
      "batching."},
+    {"AT0152", "the stack does not run this kind of model",
+     "Attention, norms or experts of the model are of a kind that the stack has no code for: a "
+     "plan could be predicted and never run.",
+     "Choose a stack that runs the model."},
+    {"AT0153", "ep does not fit tp or the experts",
+     "A serving replica divides its tp ranks into ep groups that hold equally many whole experts; "
+     "the tp / ep ranks of a group slice their width.",
+     "Take an ep that divides tp and the experts, and for which tp / ep divides their width; 1 for "
+     "a dense model."},
     {"AT0201", "the plan does not fit the memory of a GPU",
      "The fullest stage, with the error band of the memory model on top, is larger than what "
      "programs "
      "can use of the GPU.",
      "Take a plan that is named as near, more GPUs, or more memory a GPU."},
     {"AT0301", "predictions do not cover this kind of model yet",
-     "Mixtures of experts, latent attention, hybrid layers and encoder-decoder models are counted, "
-     "not "
-     "predicted: a guess would mislead.",
+     "Hybrid layers, sparse attention and other rare shapes are counted, not predicted; for "
+     "training, mixtures of experts and latent attention as well: a guess would mislead.",
      "Use a dense decoder."},
 };
 

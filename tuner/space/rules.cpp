@@ -105,15 +105,24 @@ bool layers_are_legal(const Scenario& scenario, const ParallelPlan& plan) {
     return (s + plan.vpp - 1) / plan.vpp == chunk && chunk * plan.vpp - s <= 1;
   });
 }
+
+std::vector<std::string> not_trained(const engine::ModelSpec& model) {
+  std::vector<std::string> reasons;
+  if (model.has_latent_attention()) reasons.emplace_back("multi-head latent attention");
+  if (!model.is_dense()) reasons.emplace_back("mixture of experts");
+  reasons.insert(reasons.end(), model.not_modelled.begin(), model.not_modelled.end());
+  return reasons;
+}
+
 std::vector<Violation> scenario_violations(const Scenario& scenario) {
   const engine::ModelSpec& model = scenario.model;
   const engine::Workload& work = scenario.workload;
   const Stack& stack = scenario.stack;
   std::vector<Violation> found;
-  if (!model.not_modelled.empty())
+  if (const auto reasons = not_trained(model); !reasons.empty())
     found.push_back({"AT0301",
                      fmt::format("predictions do not cover {} yet: it uses {}", model.name,
-                                 fmt::join(model.not_modelled, ", ")),
+                                 fmt::join(reasons, ", ")),
                      {}});
   if (model.positions > 0 && work.seq > model.positions)
     found.push_back({"AT0115",

@@ -47,6 +47,10 @@ const std::vector<int>& legal_zero(const Stack& stack, int pp);
 bool can_interleave(const Stack& stack, int pp);
 bool layers_are_legal(const Scenario& scenario, const engine::ParallelPlan& plan);
 
+// What predictions of training do not cover of the model; empty = they cover it. Serving is covered
+// apart from ModelSpec::not_modelled.
+std::vector<std::string> not_trained(const engine::ModelSpec& model);
+
 // Problems of the scenario itself, whatever the plan: precision, attention, sequence length, a
 // model that predictions do not cover.
 std::vector<engine::Violation> scenario_violations(const Scenario& scenario);

@@ -90,7 +90,7 @@ bool divides_experts(const ServeScenario& s, int tp, int ep) {
 void add_experts(const ServeScenario& s, const ServePlan& plan, std::vector<Violation>& found) {
   if (s.model.is_dense()) {
     if (plan.ep > 1)
-      found.push_back({"AT0132",
+      found.push_back({"AT0153",
                        fmt::format("ep {} needs experts, and {} is dense", plan.ep, s.model.name),
                        {"ep 1"}});
     return;
@@ -100,7 +100,7 @@ void add_experts(const ServeScenario& s, const ServePlan& plan, std::vector<Viol
   for (int ep = 1; ep <= plan.tp; ++ep)
     if (divides_experts(s, plan.tp, ep)) near.push_back(fmt::format("ep {}", ep));
   if (near.empty()) near = nearest_tensor(s, plan.tp);
-  found.push_back({"AT0132",
+  found.push_back({"AT0153",
                    fmt::format("ep {} must divide tp {} and the {} experts, and tp / ep their "
                                "width {}",
                                plan.ep, plan.tp, s.model.moe.experts, s.model.moe.ffn_hidden),
@@ -117,6 +117,22 @@ void add_formats(const ServeScenario& s, const ServePlan& plan, std::vector<Viol
     found.push_back({"AT0130",
                      fmt::format("the stack {} has no {} KV cache", s.stack.name, name_of(plan.kv)),
                      names_of(s.stack.kv)});
+}
+
+// What the model has and the stack does not run.
+std::vector<std::string_view> lacking_traits(const ServeStack& stack,
+                                             const engine::ModelSpec& model) {
+  std::vector<std::string_view> titles;
+  for (const ModelTrait& trait : stack.lacks)
+    if (trait.has(model)) titles.push_back(trait.title);
+  return titles;
+}
+
+std::vector<std::string> stacks_that_run(const engine::ModelSpec& model) {
+  std::vector<std::string> near;
+  for (const std::string& name : serve_stack_names())
+    if (lacking_traits(find_serve_stack(name), model).empty()) near.push_back("stack " + name);
+  return near;
 }
 
 // Lengths that fill the positions: the prompt kept, the output kept, or, where neither leaves room
@@ -161,11 +177,16 @@ ServeFormat checkpoint_kv(const ServeScenario& s, ServeFormat weights) {
 
 std::vector<Violation> serve_scenario_violations(const ServeScenario& s) {
   std::vector<Violation> found;
-  if (const auto reasons = not_served(s.model); !reasons.empty())
+  if (const auto& reasons = s.model.not_modelled; !reasons.empty())
     found.push_back({"AT0301",
                      fmt::format("predictions of serving do not cover {} yet: it uses {}",
                                  s.model.name, fmt::join(reasons, ", ")),
                      {}});
+  if (const auto lacks = lacking_traits(s.stack, s.model); !lacks.empty())
+    found.push_back({"AT0152",
+                     fmt::format("the stack {} does not run {}: it uses {}", s.stack.name,
+                                 s.model.name, fmt::join(lacks, ", ")),
+                     stacks_that_run(s.model)});
   const ServeWorkload& work = s.workload;
   const int64_t length = work.input + work.output;
   if (s.model.positions > 0 && length > s.model.positions) {

@@ -14,8 +14,8 @@ namespace tuner {
 ServeFormat checkpoint_weights(const ServeScenario& scenario);
 ServeFormat checkpoint_kv(const ServeScenario& scenario, ServeFormat weights);
 
-// Problems of the scenario, whatever the plan: lengths, a model that is not covered, a stack that
-// cannot batch as the workload asks.
+// Problems of the scenario, whatever the plan: lengths, a model that is not covered or that the
+// stack does not run, a stack that cannot batch as the workload asks.
 std::vector<engine::Violation> serve_scenario_violations(const ServeScenario& scenario);
 
 // Every rule the plan breaks apart from memory, each with the nearest legal values; empty = legal.

@@ -21,25 +21,29 @@ namespace {
 
 constexpr unsigned kFolds = 8;
 
-std::string group_of(const ServeRow& row) {
-  return std::string(row.is_mixture() ? "mixture|" : "dense|") +
-         row.scenario.stack.release_scope() + "|" + row.source + "|" + row.model + "|" + row.gpu;
+// Mixtures come after the dense models.
+using Group = std::pair<bool, std::string>;
+
+Group group_of(const ServeRow& row) {
+  return {row.is_mixture(),
+          row.scenario.stack.release_scope() + "|" + row.source + "|" + row.model + "|" + row.gpu};
 }
 
 std::string plan_of(const ServeRow& row) {
   const ServePlan& plan = row.plan;
-  return fmt::format("{}|{}|{}|{}|{}|{}", group_of(row), name_of(plan.weights), name_of(plan.kv),
-                     plan.tp, plan.ep, plan.pp);
+  return fmt::format("{}|{}|{}|{}|{}|{}", group_of(row).second, name_of(plan.weights),
+                     name_of(plan.kv), plan.tp, plan.ep, plan.pp);
 }
 
 // The fold of every group. The groups of one release are dealt out in turn, so that no fold takes
-// all of them where there are several; mixtures after the dense models.
-template <class Group>
-std::map<std::string, unsigned> folds_of(const std::vector<ServeRow>& rows, Group group_of_row) {
-  std::map<std::string, unsigned> folds;
-  for (const ServeRow& row : rows) folds[group_of_row(row)] = 0;
+// all of them where there are several.
+template <class Key>
+std::map<Key, unsigned> folds_of(const std::vector<ServeRow>& rows,
+                                 Key (*key_of)(const ServeRow&)) {
+  std::map<Key, unsigned> folds;
+  for (const ServeRow& row : rows) folds[key_of(row)] = 0;
   unsigned next = 0;
-  for (auto& [group, fold] : folds) fold = next++ % kFolds;
+  for (auto& [key, fold] : folds) fold = next++ % kFolds;
   return folds;
 }
 
@@ -96,11 +100,6 @@ FitRun run_of(const ServeRow& row, const ServeRatesTable& table, int rows_alike)
 
 bool is_timed(const ServeRow& row) { return !fitted_metrics(row).empty(); }
 
-// Whether a constant is one of routed experts alone.
-bool is_of_experts(int constant) {
-  return ServeRatesTable::constant_names()[static_cast<size_t>(constant)].starts_with("expert_");
-}
-
 // All rows, and which of them a fit may use. Mixtures of experts have constants of their own, which
 // are fitted last; they set none that dense models have.
 class Runs {
@@ -132,7 +131,9 @@ class Runs {
     for (const FitRun& run : runs) chosen.push_back(&run);
     FitOptions options;
     options.most_iterations = iterations;
-    options.moves = [=](int constant) { return is_of_experts(constant) == mixtures; };
+    options.moves = [=](int constant) {
+      return ServeRatesTable::is_of_experts(constant) == mixtures;
+    };
     fit_constants(table, chosen, options);
   }
 

@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "engine/nn/model_problems.h"
 #include "tests/support/generation_run.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_models.h"
 #include "tests/support/training_run.h"
+#include "tuner/model/presets.h"
 #include "tuner/model/serve_model.h"
 
 namespace engine {
@@ -208,6 +212,19 @@ TEST(Generator, ACancelledRequestLeavesTheOthersAlone) {
     for (size_t i = 0; i < run.tokens.at(0).size(); ++i)
       EXPECT_EQ(run.tokens.at(0)[i], whole.tokens.at(0)[i]);
     for (int64_t id = 1; id < 5; ++id) EXPECT_EQ(run.tokens.at(id), whole.tokens.at(id));
+  }
+}
+
+// No plan is predicted of a model that this engine refuses.
+TEST(Generator, ItsStackLacksWhatTheEngineRefuses) {
+  const tuner::ServeStack stack = tuner::find_serve_stack("autotune");
+  for (const std::string& name : tuner::model_names()) {
+    const ModelSpec model = tuner::find_model(name);
+    if (!model.not_modelled.empty()) continue;
+    const bool lacks =
+        std::any_of(stack.lacks.begin(), stack.lacks.end(),
+                    [&](const tuner::ModelTrait& trait) { return trait.has(model); });
+    EXPECT_EQ(lacks, !model_problems(model).empty()) << name;
   }
 }
 

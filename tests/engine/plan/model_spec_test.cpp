@@ -306,8 +306,9 @@ TEST(ModelSpecJson, RoundTripKeepsEveryMember) {
   model.origin = "a test";
   model.moe = {8, 2, 1024, 512, 3, true, true, true};
   model.mla = {1, 2, 3, 4, 5};
-  model.not_modelled = {"mixture of experts", "multi-head latent attention"};
+  model.not_modelled = {"norms behind each branch", "embeddings narrower than the hidden size"};
   model.sliding_window = 4096;
+  model.windowed_layers = 1;
   model.norm_epsilon = 1e-6;
   model.rotary_base = 5e5;
   model.rotary_fraction = 0.25;
@@ -328,7 +329,10 @@ TEST(ModelSpecJson, RoundTripKeepsEveryMember) {
 // Changing any one member of the JSON changes the model that is read: no member is written but not
 // read.
 TEST(ModelSpecJson, EveryMemberIsRead) {
-  const nlohmann::json json = mixture();
+  ModelSpec model = mixture();
+  model.sliding_window = 4096;
+  model.windowed_layers = 8;
+  const nlohmann::json json = model;
   for (const auto& [key, value] : json.items()) {
     nlohmann::json changed = json;
     if (value.is_boolean()) changed[key] = !value.get<bool>();
@@ -345,6 +349,17 @@ TEST(ModelSpecJson, EveryMemberIsRead) {
     EXPECT_EQ(nlohmann::json(model_spec_from_json(changed, "test")), changed) << key;
     EXPECT_NE(changed, json) << key;
   }
+}
+
+// No window vanishes for want of layers that it applies to.
+TEST(ModelSpecJson, AWindowAndItsLayersComeTogether) {
+  nlohmann::json json = llama();
+  json["sliding_window"] = 4096;
+  EXPECT_THROW(model_spec_from_json(json, "test"), InputError);
+  json["windowed_layers"] = 32;
+  EXPECT_EQ(model_spec_from_json(json, "test").windowed_layers, 32);
+  json.erase("sliding_window");
+  EXPECT_THROW(model_spec_from_json(json, "test"), InputError);
 }
 
 TEST(ModelSpecJson, AllProblemsAtOnce) {

@@ -25,7 +25,7 @@ ServeScenario scenario_of(const std::string& model, const std::string& gpu = "a1
 
 TEST(ServeModel, DecodingOneSequenceReadsTheWeightsOnce) {
   const ServeScenario s = scenario_of("175b");
-  const ServePlan plan{8, 1, 1, 1, ServeFormat::bf16, ServeFormat::bf16};
+  const ServePlan plan{.tp = 8};
   const ServeModel model(s, plan);
   const ServeParts parts = model.iteration({1, 1, 0, 0});
   const auto rank = engine::rank_parameters(s.model, 8, engine::padded_vocab(s.model.vocab, 1, 8));
@@ -59,7 +59,7 @@ TEST(ServeModel, LatentAttentionKeepsOneVectorATokenOnEveryRank) {
 
 TEST(ServeModel, AllExpertsAreHeldAndOnlyThoseChosenAreRead) {
   const ServeScenario s = scenario_of("mixtral-8x7b", "h100-80gb", "vllm");
-  const ServePlan plan{2, 1, 1, 1, ServeFormat::bf16, ServeFormat::bf16};
+  const ServePlan plan{.tp = 2};
   const ServeModel model(s, plan);
   const auto parameters = static_cast<double>(engine::parameter_count(s.model));
   EXPECT_NEAR(model.memory(1).weight_bytes, 2 * parameters / 2, 0.01 * parameters);
@@ -101,7 +101,7 @@ TEST(ServeModel, OneGpuNeverCommunicates) {
 
 TEST(ServeModel, ParallelBlocksReduceOnceALayer) {
   ServeScenario s = scenario_of("175b");
-  const ServePlan plan{8, 1, 1, 1, ServeFormat::bf16, ServeFormat::bf16};
+  const ServePlan plan{.tp = 8};
   const double two = ServeModel(s, plan).iteration({4, 100, 0, 0})[ServePart::communication];
   s.model.parallel_block = true;
   const double one = ServeModel(s, plan).iteration({4, 100, 0, 0})[ServePart::communication];
@@ -109,7 +109,7 @@ TEST(ServeModel, ParallelBlocksReduceOnceALayer) {
 }
 
 TEST(ServeModel, KernelsThatWorkHeadByHeadReadTheCacheOften) {
-  const ServePlan plan{1, 1, 1, 1, ServeFormat::fp16, ServeFormat::fp16};
+  const ServePlan plan{.weights = ServeFormat::fp16, .kv = ServeFormat::fp16};
   const auto kv = [&](const char* model, const char* stack) {
     const ServeScenario s = scenario_of(model, "h100-80gb", stack);
     return ServeModel(s, plan).iteration({64, 2000, 0, 0})[ServePart::kv] *
@@ -143,7 +143,7 @@ TEST(ServeModel, NarrowWeightsDecodeFaster) {
 }
 
 TEST(ServeModel, CardsOnPcieWaitForEachOther) {
-  const ServePlan plan{8, 1, 1, 1, ServeFormat::bf16, ServeFormat::bf16};
+  const ServePlan plan{.tp = 8};
   const auto communication = [&](const char* gpu) {
     const ServeScenario s = scenario_of("llama-2-70b", gpu);
     return ServeModel(s, plan).iteration({16, 100, 1, 2048})[ServePart::communication];

@@ -1,8 +1,10 @@
 // The serving search: budgets, the frontier, the fewest GPUs, and questions users have asked.
 #include "tuner/search/serve_search.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tuner/model/presets.h"
@@ -11,6 +13,9 @@
 
 namespace tuner {
 namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
 
 ServeScenario scenario_of(const std::string& model, const std::string& gpu, int gpus,
                           const std::string& stack = "tensorrt-llm") {
@@ -106,6 +111,22 @@ TEST(ServeRecommendation, AnImpossibleBudgetNamesTheNearestAndWhatWouldDo) {
   EXPECT_GE(r.remedies.size(), 2u);
 }
 
+// A budget between what a degree of expert parallelism reaches and what the other one does.
+TEST(ServeRecommendation, ExpertParallelismIsARestrictionThatCanBeLifted) {
+  const ServeScenario s = scenario_of("mixtral-8x7b", "h100-80gb", 8);
+  ServeRestrictions whole, sliced;
+  whole.ep = {8};
+  sliced.ep = {1};
+  const auto nearest = [&](const ServeRestrictions& only) {
+    return search_serving(s, only, latency_of(1e-3)).best.front().latency_seconds();
+  };
+  const double budget = std::sqrt(nearest(whole) * nearest(sliced));
+  const ServeRestrictions& slower = nearest(whole) > nearest(sliced) ? whole : sliced;
+  const ServeRecommendation r = recommend_serving(s, slower, latency_of(budget), 0);
+  EXPECT_FALSE(r.meets_budget());
+  EXPECT_THAT(r.remedies, Contains(HasSubstr("without the restrictions on the plan")));
+}
+
 // TensorRT-LLM 1144: 13B on four GPUs at 3 requests a second; TP answers sooner than PP.
 TEST(ServeUserCases, TensorBeatsPipelineForLatencyInANode) {
   ServeScenario s = scenario_of("llama-2-13b", "a100-40gb", 4);
@@ -128,7 +149,7 @@ TEST(ServeUserCases, AVocabularyThatDoesNotDivide) {
   s.model.kv_heads = 12;
   s.model.vocab = 151552;
   s.model.ffn_hidden = 6 * 4096;
-  ServePlan plan{6, 1, 1, 1, ServeFormat::bf16, ServeFormat::bf16};
+  ServePlan plan{.tp = 6};
   const auto broken = serve_violations(s, plan);
   ASSERT_EQ(broken.size(), 1u);
   EXPECT_EQ(broken.front().code, "AT0108");
