@@ -35,24 +35,26 @@ ServeParts& ServeParts::add(const ServeParts& other, double times) {
 }
 
 ServeModel::ServeModel(const ServeScenario& scenario, const ServePlan& plan)
-    : scenario_(&scenario),
-      plan_(plan),
-      rates_(&scenario.rates_of(plan.weights)),
-      split_rates_(&scenario.rates_of(split_format(plan.weights, !scenario.model.is_dense()))) {
+    : scenario_(&scenario), plan_(plan), rates_(&scenario.rates_of(plan.weights)) {
   const DeviceSpec& device = scenario.cluster.device;
   if (plan.tp > 1) curve_ = scenario.curves.curve(scenario.cluster.interconnect, device, plan.tp);
-  memory_rate_ = device.memory_bytes_per_second;
-  const ServeFormat split = split_format(plan.weights, !scenario.model.is_dense());
-  product_peak_ = device.peak(product_precision(plan.weights, device));
-  split_peak_ = device.peak(product_precision(split, device));
-  storage_peak_ = device.peak(product_precision(ServeFormat::bf16, device));
+  double cores = 1;
   if (device.is_cpu()) {
-    const int ranks = plan.gpus();
-    const int cores = std::max(1, device.multiprocessors / ranks);
-    for (double* rate : {&memory_rate_, &product_peak_, &split_peak_, &storage_peak_})
-      *rate *= cores;
+    cores = std::max(1, device.multiprocessors / plan.gpus());
     turns_ = std::max(1.0, static_cast<double>(plan.tp * plan.replicas) / device.multiprocessors);
   }
+  memory_rate_ = device.memory_bytes_per_second * cores;
+  const auto peak = [&](ServeFormat weights) {
+    return device.peak(product_precision(weights, device)) * cores;
+  };
+  storage_peak_ = peak(ServeFormat::bf16);
+  const auto products = [&](ServeFormat weights) {
+    const ServeRates& rates = scenario.rates_of(weights);
+    return Products{peak(weights) * rates.gemm_efficiency,
+                    memory_rate_ * rates.gemm_bandwidth_share};
+  };
+  expert_products_ = products(plan.weights);
+  split_products_ = products(split_format(plan.weights, !scenario.model.is_dense()));
   size_layers();
   size_cache();
 }
@@ -106,16 +108,19 @@ void ServeModel::size_cache() {
   }
 }
 
+// The excess over the smaller of arithmetic and reading belongs to the larger.
+void ServeModel::add_product(double times, double flops, double bytes, const Products& rates,
+                             ServeParts& parts) {
+  const double arithmetic = flops / rates.flops_per_second;
+  const double reading = bytes / rates.bytes_per_second;
+  parts[arithmetic > reading ? ServePart::compute : ServePart::weights] +=
+      times * cubic_max(arithmetic, reading);
+}
+
 // Products of all tokens with the weights that all of them pass.
 void ServeModel::add_products(double tokens, ServeParts& parts) const {
-  for (const Layers& kind : {dense_, mixture_}) {
-    const double arithmetic =
-        2 * tokens * kind.parameters / (split_peak_ * split_rates_->gemm_efficiency);
-    const double reading = kind.bytes / (memory_rate_ * split_rates_->gemm_bandwidth_share);
-    // The excess over the smaller one belongs to the larger.
-    parts[arithmetic > reading ? ServePart::compute : ServePart::weights] +=
-        kind.count * cubic_max(arithmetic, reading);
-  }
+  for (const Layers& kind : {dense_, mixture_})
+    add_product(kind.count, 2 * tokens * kind.parameters, kind.bytes, split_products_, parts);
 }
 
 // Products with the routed experts. Of E experts, T tokens that choose k each touch
@@ -138,14 +143,10 @@ void ServeModel::add_experts(double tokens, ServeParts& parts) const {
       std::min(mean_visits + above * std::sqrt(mean_visits), tokens * std::min(per_token, held));
   const double distinct =
       std::min(held, held * touched + above * std::sqrt(held * touched * (1 - touched)));
-  const double arithmetic =
-      2 * visits * expert_parameters_ / share / (product_peak_ * rates_->gemm_efficiency);
-  const double reading =
-      distinct * expert_bytes_ / share / (memory_rate_ * rates_->gemm_bandwidth_share);
   const double width = static_cast<double>(moe.ffn_hidden) / share;
   const double slower = rates_->expert_factor * (1 + rates_->expert_half_width / width);
-  parts[arithmetic > reading ? ServePart::compute : ServePart::weights] +=
-      mixture_.count * slower * cubic_max(arithmetic, reading);
+  add_product(mixture_.count * slower, 2 * visits * expert_parameters_ / share,
+              distinct * expert_bytes_ / share, expert_products_, parts);
   parts[ServePart::overhead] += mixture_.count * rates_->expert_layer_seconds;
 }
 

@@ -83,8 +83,14 @@ class ServeModel {
   const ServeRates& rates() const { return *rates_; }
 
  private:
+  // What products with weights of one format reach.
+  struct Products {
+    double flops_per_second = 0, bytes_per_second = 0;
+  };
   void size_layers();
   void size_cache();
+  static void add_product(double times, double flops, double bytes, const Products& rates,
+                          ServeParts& parts);
   void add_products(double tokens, ServeParts& parts) const;
   void add_experts(double tokens, ServeParts& parts) const;
   void add_attention(const Iteration& work, ServeParts& parts) const;
@@ -99,7 +105,6 @@ class ServeModel {
   ServePlan plan_;
   const ServeRates* rates_;
   ReduceCurve curve_;
-  const ServeRates* split_rates_;  // of what all tokens pass, in its own format
   // Layers of one kind on one GPU: what all tokens pass of them, without the routed experts.
   struct Layers {
     double count = 0;
@@ -117,9 +122,8 @@ class ServeModel {
   // On a CPU the ranks share the cores: above 1 they take turns.
   double turns_ = 1;
   double memory_rate_ = 0;
-  double product_peak_ = 0;  // of products with the plan's weights
-  double split_peak_ = 0;    // of what all tokens pass
-  double storage_peak_ = 0;  // of attention and the head
+  double storage_peak_ = 0;                    // of attention and the head
+  Products expert_products_, split_products_;  // of routed experts; of what all tokens pass
 };
 
 }  // namespace tuner

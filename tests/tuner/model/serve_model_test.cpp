@@ -38,7 +38,7 @@ TEST(ServeModel, DecodingOneSequenceReadsTheWeightsOnce) {
 TEST(ServeModel, TheKvCacheTakesTwoVectorsATokenAndLayer) {
   ServeScenario s = scenario_of("llama-3.1-70b", "h100-80gb");
   const auto token_bytes = [&](int tp, int pp, ServeFormat kv) {
-    return ServeModel(s, {tp, pp, 1, 1, ServeFormat::bf16, kv}).kv_token_bytes();
+    return ServeModel(s, {.tp = tp, .pp = pp, .kv = kv}).kv_token_bytes();
   };
   // 8 KV heads of 128, 80 layers.
   EXPECT_DOUBLE_EQ(token_bytes(1, 1, ServeFormat::bf16), 2.0 * 8 * 128 * 2 * 80);
@@ -52,9 +52,8 @@ TEST(ServeModel, TheKvCacheTakesTwoVectorsATokenAndLayer) {
 TEST(ServeModel, LatentAttentionKeepsOneVectorATokenOnEveryRank) {
   const ServeScenario s = scenario_of("deepseek-v3", "h200-141gb", "vllm");
   for (const int tp : {1, 8})
-    EXPECT_DOUBLE_EQ(
-        ServeModel(s, {tp, 1, 1, 1, ServeFormat::fp8, ServeFormat::bf16}).kv_token_bytes(),
-        (512.0 + 64) * 2 * 61);
+    EXPECT_DOUBLE_EQ(ServeModel(s, {.tp = tp, .weights = ServeFormat::fp8}).kv_token_bytes(),
+                     (512.0 + 64) * 2 * 61);
 }
 
 TEST(ServeModel, AllExpertsAreHeldAndOnlyThoseChosenAreRead) {
@@ -75,7 +74,7 @@ TEST(ServeModel, WholeExpertsLeaveRanksUnevenlyBusy) {
   ServeScenario s = scenario_of("qwen3-235b-a22b", "h100-80gb", "vllm");
   for (ServeRates& rates : s.rates) rates.expert_half_width = 0;
   const auto seconds = [&](int ep, double tokens) {
-    const ServeParts parts = ServeModel(s, {8, 1, 1, 1, ServeFormat::fp8, ServeFormat::bf16, ep})
+    const ServeParts parts = ServeModel(s, {.tp = 8, .ep = ep, .weights = ServeFormat::fp8})
                                  .iteration({0, 0, 1, tokens});
     return parts[ServePart::compute] + parts[ServePart::weights];
   };
@@ -85,7 +84,7 @@ TEST(ServeModel, WholeExpertsLeaveRanksUnevenlyBusy) {
 
 TEST(ServeModel, WindowsShortenAttention) {
   const ServeScenario s = scenario_of("gpt-oss-120b", "h100-80gb", "vllm");
-  const ServeModel model(s, {1, 1, 1, 1, ServeFormat::fp4, ServeFormat::bf16});
+  const ServeModel model(s, {.weights = ServeFormat::fp4});
   const auto kv = [&](double context) {
     return model.iteration({1, context, 0, 0})[ServePart::kv];
   };
@@ -123,7 +122,7 @@ TEST(ServeModel, KernelsThatWorkHeadByHeadReadTheCacheOften) {
 TEST(ServeModel, MoreWorkTakesLonger) {
   const ServeScenario s = scenario_of("llama-2-70b", "h100-80gb");
   for (const int tp : {1, 2, 4, 8}) {
-    const ServeModel model(s, {tp, 1, 1, 1, ServeFormat::bf16, ServeFormat::bf16});
+    const ServeModel model(s, {.tp = tp});
     for (const double size : {1.0, 7.0, 64.0, 500.0}) {
       EXPECT_LT(model.seconds({size, 500, 0, 0}), model.seconds({size * 1.5, 500, 0, 0}));
       EXPECT_LT(model.seconds({size, 500, 0, 0}), model.seconds({size, 700, 0, 0}));
@@ -136,7 +135,7 @@ TEST(ServeModel, MoreWorkTakesLonger) {
 TEST(ServeModel, NarrowWeightsDecodeFaster) {
   const ServeScenario s = scenario_of("llama-2-70b", "h100-80gb");
   const auto seconds = [&](ServeFormat weights) {
-    return ServeModel(s, {4, 1, 1, 1, weights, ServeFormat::bf16}).seconds({1, 100, 0, 0});
+    return ServeModel(s, {.tp = 4, .weights = weights}).seconds({1, 100, 0, 0});
   };
   EXPECT_LT(seconds(ServeFormat::fp8), seconds(ServeFormat::bf16));
   EXPECT_LT(seconds(ServeFormat::int4), seconds(ServeFormat::int8));
