@@ -145,7 +145,6 @@ class Enumeration {
   ServeCandidate consider(const ServePlan& plan) {
     ServeCandidate candidate{plan, predict_serving(s_, plan), 0};
     candidate.excess = excess_over(budgets_, candidate.predicted);
-    if (candidate.predicted.in_turns) return candidate;
     if (!candidate.predicted.fits) {
       const auto lacks = [](const ServeCandidate& c) {
         return c.predicted.memory.peak_bytes() - c.predicted.memory.capacity_bytes;
@@ -154,6 +153,7 @@ class Enumeration {
         result_.nearest_to_fit = candidate;
       return candidate;
     }
+    if (!has_room(candidate)) return candidate;
     ++result_.fits;
     result_.meets += candidate.meets();
     all_.push_back(candidate);

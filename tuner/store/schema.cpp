@@ -64,10 +64,11 @@ CREATE TRIGGER outcomes_are_final BEFORE UPDATE ON outcomes
 )sql"};
 
 int64_t stored_version(const Database& database) {
+  // The owner last: another process may write the first tables meanwhile, with all of this at once.
+  const int64_t tables = database.scalar("SELECT count(*) FROM sqlite_schema");
   const int64_t version = database.scalar("PRAGMA user_version");
   const int64_t owner = database.scalar("PRAGMA application_id");
-  const bool empty =
-      version == 0 && owner == 0 && database.scalar("SELECT count(*) FROM sqlite_schema") == 0;
+  const bool empty = tables == 0 && version == 0 && owner == 0;
   if (!empty && owner != kApplicationId)
     throw engine::Error(engine::ExitCode::storage,
                         fmt::format("the database '{}' belongs to another program; it is left as "
