@@ -77,6 +77,7 @@ Ending ending_of(const ServeRecommendation& r, int stopped_by) {
   if (!r.best) return {ExitCode::nothing_fits, "nothing fits"};
   if (stopped_by != 0)
     return {stopped_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated, "interrupted"};
+  if (r.measurement && r.measurement->lost > 0) return {ExitCode::partial, "partly measured"};
   if (!r.meets_budget()) return {ExitCode::target_missed, "target missed"};
   return {};
 }
@@ -120,6 +121,8 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   if (ending.status == "interrupted")
     print_message(
         "interrupted; what was measured is stored: the same command goes on from there\n");
+  else if (ending.code == ExitCode::partial)
+    print_message("some trials failed; `autotune runs show` tells why\n");
   else if (r.measurement && r.measurement->race.budget_ended)
     print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
   return static_cast<int>(ending.code);

@@ -70,12 +70,7 @@ Ending ending_of(const Recommendation& r, int stopped_by) {
   if (!r.best) return {ExitCode::nothing_fits, "nothing fits"};
   if (stopped_by != 0)
     return {stopped_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated, "interrupted"};
-  const auto lost = [](const PlanMeasurement& one) {
-    const engine::OutcomeStatus status = one.outcome.status;
-    return status == engine::OutcomeStatus::crashed || status == engine::OutcomeStatus::timed_out ||
-           status == engine::OutcomeStatus::rejected ||
-           (status == engine::OutcomeStatus::interrupted && one.outcome.samples_seconds.empty());
-  };
+  const auto lost = [](const PlanMeasurement& one) { return is_lost(one.outcome); };
   const auto& plans = r.measurement->plans;
   if (std::any_of(plans.begin(), plans.end(), lost)) return {ExitCode::partial, "partly measured"};
   return {};

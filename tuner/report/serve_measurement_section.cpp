@@ -30,14 +30,15 @@ Section serve_measurement_section(const InferAnswer& answer) {
   };
   if (answer.best) add(*answer.best);
   for (const ServeRunnerUpRecord& other : answer.runners_up) add(other.record);
+  std::string account = "all of it recalled from earlier runs.";
+  if (*answer.new_trials > 0 && table.rows.empty())
+    account = fmt::format("{} new trials, none of which told a time.", *answer.new_trials);
+  else if (*answer.new_trials > 0)
+    account = fmt::format(
+        "{} new trials in {}; measured times are × {:.2f} of the predicted ones (median).",
+        *answer.new_trials, format_seconds(answer.spent_seconds), answer.correction);
   if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
-  section.blocks.emplace_back(Sentence{
-      *answer.new_trials == 0
-          ? "all of it recalled from earlier runs."
-          : fmt::format("{} new trials in {}; measured times are × {:.2f} of the predicted ones "
-                        "(median).",
-                        *answer.new_trials, format_seconds(answer.spent_seconds),
-                        answer.correction)});
+  section.blocks.emplace_back(Sentence{std::move(account)});
   return section;
 }
 

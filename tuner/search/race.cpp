@@ -19,6 +19,13 @@ constexpr double kPatience = 30;       // times the time expected
 
 }  // namespace
 
+bool is_lost(const engine::Outcome& outcome) {
+  using Status = engine::OutcomeStatus;
+  const Status status = outcome.status;
+  return status == Status::crashed || status == Status::timed_out || status == Status::rejected ||
+         (status == Status::interrupted && outcome.samples_seconds.empty());
+}
+
 bool Racer::failed() const {
   const OutcomeStatus status = measurement.outcome.status;
   return tried && status != OutcomeStatus::ok && status != OutcomeStatus::interrupted;

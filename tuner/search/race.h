@@ -37,6 +37,9 @@ struct MeasureOptions {
 inline constexpr int64_t kFirstSamples = 3;
 inline constexpr int64_t kAllSamples = std::numeric_limits<int64_t>::max();
 
+// Whether trials ended without telling what they were for: a time, or that memory lacks.
+bool is_lost(const engine::Outcome& outcome);
+
 struct Racer {
   std::string name;
   engine::Job job;

@@ -100,6 +100,7 @@ class ServeMeasuring {
       const Racer& racer = racers_[place];
       ServeCandidate& candidate = *candidates_[place];
       if (racer.failed()) candidate.measured = racer.measurement.outcome;
+      account.lost += is_lost(racer.measurement.outcome);
       // A trial cut off before its figures are there says nothing.
       if (!racer.timed() || !racer.measurement.outcome.serving) continue;
       take_outcome(candidate, outcome_of(racer, kAllSamples));

@@ -23,6 +23,7 @@ struct ServeRunnerUp {
 struct ServeMeasureAccount {
   RaceAccount race;
   double correction = 1;  // measured latency over predicted, median
+  int lost = 0;           // plans whose trials failed
 };
 
 struct ServeRecommendation {
