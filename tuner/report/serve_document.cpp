@@ -250,8 +250,8 @@ Section smallest_section(const InferAnswer& answer) {
 Section nothing_section(const InferAnswer& answer) {
   Section section = bullets("No plan", answer.remedies);
   const std::string text =
-      answer.legal == 0 ? "No plan is legal within the restrictions: tp divides the heads, the KV "
-                          "heads and the MLP width, and tp · pp is at most the number of GPUs."
+      answer.legal == 0 ? "No plan is legal within the restrictions; `autotune check infer` with "
+                          "one of them names the rules that it breaks."
                         : fmt::format(
                               "Nothing fits: each of the {} legal plans needs more than the "
                               "memory of a GPU.",
