@@ -180,12 +180,17 @@ Scenario host_scenario(const ClusterSpec& cluster, const Stack& stack, const Hos
   return scenario;
 }
 
-std::vector<HostRow> host_rows(const engine::ModelSpec& small) {
+engine::ModelSpec wider_model(const engine::ModelSpec& small) {
   engine::ModelSpec wide = small;
   wide.hidden = 2 * small.hidden;
   wide.head_dim = 2 * small.head_dim;
   wide.ffn_hidden = 2 * small.ffn_hidden;
   wide.layers = small.layers / 2;
+  return wide;
+}
+
+std::vector<HostRow> host_rows(const engine::ModelSpec& small) {
+  const engine::ModelSpec wide = wider_model(small);
   const engine::Recompute full{engine::Recompute::Mode::full, 0};
   const int64_t seq = small.positions;
   return {row_of(small, seq, {.dp = 2, .mbs = 4, .gbs = 8}),

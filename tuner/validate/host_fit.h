@@ -16,6 +16,9 @@ struct HostRow {
   double measured = 0;  // seconds a step; to be filled in
 };
 
+// Twice as wide, with half the layers.
+engine::ModelSpec wider_model(const engine::ModelSpec& small);
+
 // Trainings that differ in what the rates tell apart: sizes of products, number of micro-batches,
 // messages on the tensor, pipeline and data axes, on 2 and 4 ranks.
 std::vector<HostRow> host_rows(const engine::ModelSpec& small);

@@ -7,6 +7,7 @@
 
 #include "engine/base/json_reader.h"
 #include "tuner/validate/constants_fit.h"
+#include "tuner/validate/host_fit.h"
 
 namespace tuner {
 namespace {
@@ -120,11 +121,7 @@ ServeScenario host_serve_scenario(const ClusterSpec& cluster, const HostServeRow
 }
 
 std::vector<HostServeRow> host_serve_rows(const engine::ModelSpec& small) {
-  engine::ModelSpec wide = small;
-  wide.hidden = 2 * small.hidden;
-  wide.head_dim = 2 * small.head_dim;
-  wide.ffn_hidden = 2 * small.ffn_hidden;
-  wide.layers = small.layers / 2;
+  const engine::ModelSpec wide = wider_model(small);
   const int64_t far = small.positions;
   return {row_of(small, far / 8, far / 4, {.batch = 1}),
           row_of(small, far / 2, far / 8, {.batch = 1}),
