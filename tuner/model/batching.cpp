@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -23,6 +24,7 @@ ServeParts step(const ServeModel& model, double sequences, double context, doubl
                           static_cast<double>(model.scenario().workload.input)});
 }
 
+// Prompts that fill an iteration.
 double prompts_of_iteration(const ServeModel& model) {
   const auto input = static_cast<double>(model.scenario().workload.input);
   return std::max(1.0,
@@ -30,34 +32,33 @@ double prompts_of_iteration(const ServeModel& model) {
 }
 
 // The running batch of one replica. Requests are as long as the workload says on average; where
-// their lengths spread, they do so evenly and in an order that the number of the request gives.
+// their lengths spread, they do so evenly and in an order that the number of the request gives. A
+// request is `outside` seconds on its way before it can be scheduled: of clients that send the next
+// one when they have an answer, the iterations that begin meanwhile run without them.
 class Replica {
  public:
-  Replica(const ServeModel& model, double most)
+  Replica(const ServeModel& model, double most, double outside)
       : model_(model),
         most_(std::max(1.0, most)),
+        outside_(outside),
         input_(static_cast<double>(model.scenario().workload.input)),
         output_(static_cast<double>(model.scenario().workload.output)),
-        spread_(model.scenario().workload.length_spread),
-        together_(prompts_of_iteration(model)) {}
+        spread_(model.scenario().workload.length_spread) {}
 
+  // In the order of their times.
   void send(double at) {
+    coming_.push_back(requests_.size());
     requests_.push_back({at, 0, 0});
-    waiting_.push_back(requests_.size() - 1);
   }
-  bool idle() const { return waiting_.empty() && ending_.empty(); }
+  bool idle() const { return coming_.empty() && waiting_.empty() && ending_.empty(); }
   double now() const { return now_; }
-  void wait_until(double at) { now_ = std::max(now_, at); }
 
-  // Runs until a request ends or the time `next` of the next arrival has come; how many ended.
-  int advance(double next) {
-    const double room = std::min(most_ - running_, together_);
-    const auto prompts =
-        std::min<size_t>(waiting_.size(), static_cast<size_t>(std::max(0.0, room)));
-    if (prompts > 0)
-      admit(prompts);
-    else
-      generate(waiting_.empty() ? next : 1e300);
+  // Runs an iteration with prompts, or those without until a request comes or ends; how many ended.
+  int advance() {
+    if (waiting_.empty() && ending_.empty()) now_ = std::max(now_, next_arrival());
+    for (; next_arrival() <= now_; coming_.pop_front())
+      waiting_.push_back({coming_.front(), input_});
+    if (!read_prompts() && !ending_.empty()) generate();
     return finish();
   }
 
@@ -66,6 +67,15 @@ class Replica {
   }
 
  private:
+  struct Prompt {
+    size_t request;
+    double left;  // tokens
+  };
+
+  double next_arrival() const {
+    return coming_.empty() ? std::numeric_limits<double>::infinity()
+                           : requests_[coming_.front()].arrival + outside_;
+  }
   double mean_context() const { return running_ > 0 ? context_ / running_ : 0; }
 
   // Tokens that a request generates.
@@ -75,24 +85,42 @@ class Replica {
     return std::max<int64_t>(1, std::llround(output_ * (1 + spread_ * (2 * place - 1))));
   }
 
-  void admit(size_t prompts) {
-    now_ += step(model_, running_, mean_context(), static_cast<double>(prompts)).total();
+  // An iteration with as many tokens of prompts as there is room for beside one of each running
+  // sequence; false if there is none.
+  bool read_prompts() {
+    const ServeStack& stack = model_.scenario().stack;
+    double room = static_cast<double>(stack.prompt_tokens) - running_, tokens = 0;
+    std::vector<size_t> read;
+    while (!waiting_.empty() && running_ + static_cast<double>(read.size()) < most_) {
+      double& left = waiting_.front().left;
+      const bool first = read.empty();  // has its turn however long it is
+      const double part = stack.splits_prompts ? std::min(left, room) : left;
+      if (part <= 0 || (part > room && !first)) break;
+      tokens += part;
+      room -= part;
+      left -= part;
+      if (left > 0) break;
+      read.push_back(waiting_.front().request);
+      waiting_.pop_front();
+    }
+    if (tokens <= 0) return false;
+    now_ += step(model_, running_, mean_context(), tokens / input_).total();
     context_ += running_;
     ++step_;
-    for (size_t i = 0; i < prompts; ++i) {
-      const size_t request = waiting_.front();
-      waiting_.pop_front();
+    for (const size_t request : read) {
       requests_[request].first_token = now_;
       ending_[step_ + output_of(request) - 1].push_back(request);
     }
-    running_ += static_cast<double>(prompts);
-    context_ += static_cast<double>(prompts) * input_;
+    running_ += static_cast<double>(read.size());
+    context_ += static_cast<double>(read.size()) * input_;
+    return true;
   }
 
-  void generate(double next) {
+  void generate() {
     auto steps = static_cast<double>(ending_.begin()->first - step_);
     if (steps <= 0) return;
     const double each = step(model_, running_, mean_context() + steps / 2, 0).total();
+    const double next = running_ < most_ ? next_arrival() : std::numeric_limits<double>::infinity();
     if (next < now_ + steps * each) steps = std::clamp(std::ceil((next - now_) / each), 1.0, steps);
     now_ += steps * each;
     step_ += static_cast<int64_t>(steps);
@@ -116,9 +144,10 @@ class Replica {
   }
 
   const ServeModel& model_;
-  double most_, input_, output_, spread_, together_;
+  double most_, outside_, input_, output_, spread_;
   std::vector<SimulatedRequest> requests_;
-  std::deque<size_t> waiting_;
+  std::deque<size_t> coming_;
+  std::deque<Prompt> waiting_;
   std::map<int64_t, std::vector<size_t>> ending_;  // by the step of the last token
   double now_ = 0, running_ = 0, context_ = 0;
   double running_steps_ = 0, steps_ = 0;
@@ -199,7 +228,7 @@ double most_in_flight(const ServeModel& model) {
 void predict_batch_in_turns(const ServeModel& model, ServePrediction& out) {
   const int sequences = static_cast<int>(model.plan().batch);
   const Simulation simulation =
-      simulate_closed_loop(model, most_in_flight(model), sequences, sequences);
+      simulate_closed_loop(model, most_in_flight(model), sequences, sequences, 0);
   const double steps = std::max(1.0, output_steps(model.scenario().workload));
   for (const SimulatedRequest& request : simulation.requests) {
     out.latency_seconds = std::max(out.latency_seconds, request.finish);
@@ -211,17 +240,21 @@ void predict_batch_in_turns(const ServeModel& model, ServePrediction& out) {
   break_down(model, out);
 }
 
-// Means and percentiles of the requests after the first `skipped`, as a client sees them.
+// Between a client and the engine, with so many clients.
+double outside_seconds(const ServeModel& model, double clients) {
+  return model.rates().server_seconds + model.rates().server_client_seconds * clients;
+}
+
+// Means and percentiles of the requests after the first `skipped`, `outside` seconds more than the
+// simulation counts.
 void predict_simulated(const ServeModel& model, const Simulation& simulation, size_t skipped,
-                       double clients, ServePrediction& out) {
-  const ServeRates& rates = model.rates();
-  const double server = rates.server_seconds + rates.server_client_seconds * clients;
+                       double outside, ServePrediction& out) {
   const double steps = std::max(1.0, output_steps(model.scenario().workload));
   std::vector<double> latency, ttft, tpot;
   for (size_t i = skipped; i < simulation.requests.size(); ++i) {
     const SimulatedRequest& request = simulation.requests[i];
-    ttft.push_back(request.first_token - request.arrival + server);
-    latency.push_back(request.finish - request.arrival + server);
+    ttft.push_back(request.first_token - request.arrival + outside);
+    latency.push_back(request.finish - request.arrival + outside);
     tpot.push_back((request.finish - request.first_token) / steps);
   }
   out.latency_seconds = mean(latency);
@@ -241,8 +274,9 @@ void predict_closed_loop(const ServeModel& model, ServePrediction& out) {
   constexpr double kMostRequests = 4000;  // beyond, further waves change nothing
   const int requests = static_cast<int>(std::lround(std::min(share * work.waves, kMostRequests)));
   const Simulation simulation =
-      simulate_closed_loop(model, most_in_flight(model), clients, std::max(clients, requests));
-  predict_simulated(model, simulation, 0, work.concurrency / model.plan().replicas, out);
+      simulate_closed_loop(model, most_in_flight(model), clients, std::max(clients, requests),
+                           outside_seconds(model, share));
+  predict_simulated(model, simulation, 0, 0, out);
   // Every client always has one request under way (Little's law).
   out.requests_per_second = std::max<double>(work.concurrency, 1) / out.latency_seconds;
 }
@@ -254,7 +288,8 @@ void predict_poisson(const ServeModel& model, ServePrediction& out) {
   const double most = most_in_flight(model);
   const double limit = saturated_tokens_per_second(model, most) / static_cast<double>(work.output);
   const Simulation simulation = simulate_arrivals(model, most, poisson_arrivals(rate, kRequests));
-  predict_simulated(model, simulation, kWarmUp, simulation.mean_running, out);
+  predict_simulated(model, simulation, kWarmUp, outside_seconds(model, simulation.mean_running),
+                    out);
   out.sustained = rate < limit;
   out.requests_per_second = std::min(rate, limit) * model.plan().replicas;
 }
@@ -287,13 +322,14 @@ void add_intervals(const ServeModel& model, ServePrediction& out) {
 
 }  // namespace
 
-Simulation simulate_closed_loop(const ServeModel& model, double most, int clients, int requests) {
+Simulation simulate_closed_loop(const ServeModel& model, double most, int clients, int requests,
+                                double outside) {
   engine::expect(clients >= 1 && requests >= clients, "clients that each send a request");
-  Replica replica(model, most);
+  Replica replica(model, most, outside);
   int sent = clients;
   for (int i = 0; i < clients; ++i) replica.send(0);
   while (!replica.idle()) {
-    const int ended = replica.advance(1e300);
+    const int ended = replica.advance();
     for (int i = 0; i < ended && sent < requests; ++i, ++sent) replica.send(replica.now());
   }
   return std::move(replica).result();
@@ -301,14 +337,9 @@ Simulation simulate_closed_loop(const ServeModel& model, double most, int client
 
 Simulation simulate_arrivals(const ServeModel& model, double most,
                              const std::vector<double>& arrivals) {
-  Replica replica(model, most);
-  size_t next = 0;
-  while (next < arrivals.size() || !replica.idle()) {
-    if (replica.idle()) replica.wait_until(arrivals[next]);
-    while (next < arrivals.size() && arrivals[next] <= replica.now())
-      replica.send(arrivals[next++]);
-    replica.advance(next < arrivals.size() ? arrivals[next] : 1e300);
-  }
+  Replica replica(model, most, 0);
+  for (const double at : arrivals) replica.send(at);
+  while (!replica.idle()) replica.advance();
   return std::move(replica).result();
 }
 

@@ -52,8 +52,10 @@ struct Simulation {
   double mean_running = 0;                 // sequences, over the iterations that generate
 };
 // One replica with at most `most` sequences in flight: iteration by iteration, first come first
-// served. A closed loop of `clients` that send `requests` in all.
-Simulation simulate_closed_loop(const ServeModel& model, double most, int clients, int requests);
+// served, `outside` seconds after they were sent. A closed loop of `clients` that send `requests`
+// in all.
+Simulation simulate_closed_loop(const ServeModel& model, double most, int clients, int requests,
+                                double outside);
 // Requests at the given times, which must not fall.
 Simulation simulate_arrivals(const ServeModel& model, double most,
                              const std::vector<double>& arrivals);

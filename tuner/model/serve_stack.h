@@ -52,6 +52,7 @@ struct ServeStack {
   int64_t micro_batch_tokens = 0;
   bool divisible_vocab = false;   // the vocabulary must divide by tp
   int64_t prompt_tokens = 0;      // of one iteration at most, in-flight batching
+  bool splits_prompts = false;    // fills iterations up with the beginning of a prompt
   int64_t sequences = 0;          // in flight at most
   int64_t page_tokens = 1;        // a sequence takes whole pages of the KV cache
   std::vector<ModelTrait> lacks;  // models with one of these it does not run

@@ -140,7 +140,7 @@ TEST(Batching, ThroughputOfTheLoopApproachesTheFullQueue) {
 TEST(Simulation, EveryRequestIsAnsweredInOrder) {
   const ServeScenario s = scenario_of(Arrival::closed_loop);
   const ServeModel model(s, {});
-  const Simulation loop = simulate_closed_loop(model, 8, 20, 60);
+  const Simulation loop = simulate_closed_loop(model, 8, 20, 60, 0.01);
   ASSERT_EQ(loop.requests.size(), 60u);
   double first = 0;
   for (const SimulatedRequest& request : loop.requests) {
@@ -150,6 +150,45 @@ TEST(Simulation, EveryRequestIsAnsweredInOrder) {
     first = request.first_token;
   }
   EXPECT_LE(loop.mean_running, 8);
+}
+
+// Three prompts of 6,000 tokens and iterations of 8,192: two at a time do not fit as wholes, but
+// where prompts are split the second one begins with the first, as does the third with the second.
+TEST(Simulation, PromptsAreSplitWhereTheStackDoes) {
+  const auto first_tokens = [](const char* stack) {
+    ServeScenario s = scenario_of(Arrival::closed_loop, stack);
+    s.workload.input = 6000;
+    const ServeModel model(s, {});
+    const Simulation loop = simulate_closed_loop(model, 8, 3, 3, 0);
+    std::vector<double> times;
+    for (const SimulatedRequest& request : loop.requests) times.push_back(request.first_token);
+    const auto iteration = [&](double running, double tokens) {
+      return model.seconds({running, running > 0 ? 6000.0 : 0, tokens / 6000, 6000});
+    };
+    return std::pair(times, iteration);
+  };
+  const auto near = [](const std::vector<double>& times, const std::vector<double>& expected) {
+    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(times[i], expected[i], 0.001 * expected[i]) << i;
+  };
+  const auto [whole, a] = first_tokens("tensorrt-llm");
+  near(whole, {a(0, 6000), a(0, 6000) + a(1, 6000), a(0, 6000) + a(1, 6000) + a(2, 6000)});
+  const auto [split, b] = first_tokens("vllm");
+  const double second = b(0, 8192) + b(1, 8191);
+  near(split, {b(0, 8192), second, second + b(2, 18000 - 8192 - 8191)});
+}
+
+TEST(Simulation, RequestsOnTheirWayMissIterations) {
+  const ServeScenario s = scenario_of(Arrival::closed_loop);
+  const ServeModel model(s, {});
+  const double prompt = model.seconds({0, 0, 1, 512});
+  const Simulation alone = simulate_closed_loop(model, 8, 1, 2, 0.5);
+  EXPECT_NEAR(alone.requests[1].first_token - alone.requests[1].arrival, 0.5 + prompt, 1e-9);
+  // While another generates, a request waits for the end of the iteration that runs when it comes.
+  const std::vector<double> arrivals = {0, 2 * prompt};
+  const Simulation late = simulate_arrivals(model, 8, arrivals);
+  const double wait = late.requests[1].first_token - late.requests[1].arrival - prompt;
+  EXPECT_GT(wait, 0);
+  EXPECT_LT(wait, 3 * model.seconds({1, 576, 0, 0}));
 }
 
 TEST(Simulation, ArrivalsAreTheSameEveryTimeAndHaveTheirMean) {
