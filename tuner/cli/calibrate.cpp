@@ -12,6 +12,7 @@
 #include "tuner/cli/commands.h"
 #include "tuner/cli/output.h"
 #include "tuner/cli/trial_device.h"
+#include "tuner/cli/validate_text.h"
 #include "tuner/model/data_files.h"
 #include "tuner/validate/fit.h"
 #include "tuner/validate/serve_fit.h"
@@ -65,7 +66,28 @@ void tell_progress(int done, int total) {
   print_message(fmt::format("fit {} of {}\n", done, total));
 }
 
-constexpr size_t kFewest = 3;
+void need_enough(size_t count, const std::string& what, const std::vector<SkippedRow>& skipped) {
+  constexpr size_t kFewest = 3;
+  if (count >= kFewest) return;
+  throw engine::InputError(fmt::format("{}: {} rows can be predicted; a fit needs at least {}\n{}",
+                                       what, count, kFewest, skipped_lines(skipped)));
+}
+
+// Where a fit begins, and what its priors are.
+template <class Table>
+Table first_table(const Arguments& arguments) {
+  Table table = Table::load();
+  if (arguments.flag("--afresh"))
+    table.reset_to_priors();
+  else
+    table.take_values_as_priors();
+  return table;
+}
+
+std::string command_of(const Arguments& arguments, const CsvTable& csv) {
+  return fmt::format("autotune calibrate{} --from {}",
+                     arguments.flag("--afresh") ? " --afresh" : "", csv.source());
+}
 
 std::string kind_lines(const std::string& title, const std::vector<PredictedServe>& rows) {
   std::string text = title + "\n";
@@ -76,16 +98,12 @@ std::string kind_lines(const std::string& title, const std::vector<PredictedServ
 }
 
 int calibrate_serving(const Arguments& arguments, const CsvTable& csv) {
-  ServeRatesTable start = ServeRatesTable::load();
-  start.reset_to_priors();
+  const auto start = first_table<ServeRatesTable>(arguments);
   const ServeRows published = read_serving_runs(csv, start);
-  if (published.rows.size() < kFewest)
-    throw engine::InputError(fmt::format("{}: {} rows can be predicted; a fit needs at least {}",
-                                         csv.source(), published.rows.size(), kFewest));
+  need_enough(published.rows.size(), csv.source(), published.skipped);
   const ServeFitAccount account = fit_and_validate_serving(start, published.rows, tell_progress);
   const std::string output = output_path(arguments, "serve_rates.json");
-  const nlohmann::json fit =
-      serve_fit_to_json(account, "autotune calibrate --from " + csv.source());
+  const nlohmann::json fit = serve_fit_to_json(account, command_of(arguments, csv));
   write_file(output, document(account.table.to_json(fit)));
   print_result(fmt::format("Fitted {} rows of serving.\n", published.rows.size()) +
                kind_lines("On the rows of the fit:", account.in_sample) +
@@ -103,23 +121,14 @@ int run_calibrate(const Arguments& arguments) {
   const std::string from = arguments.text("--from").value();
   const CsvTable csv = CsvTable::parse(engine::read_text_file(from), from);
   if (holds_serving_runs(csv)) return calibrate_serving(arguments, csv);
-  const bool afresh = arguments.flag("--afresh");
-  RatesTable start = RatesTable::load();
-  if (afresh)
-    start.reset_to_priors();
-  else
-    start.take_values_as_priors();
+  const auto start = first_table<RatesTable>(arguments);
   PublishedRows published = read_published(csv, start);
   std::erase_if(published.rows,
                 [](const PublishedRow& row) { return row.metric != Metric::step_seconds; });
-  if (published.rows.size() < kFewest)
-    throw engine::InputError(
-        fmt::format("{}: {} rows can be predicted; a fit needs at least {} with step_time_s", from,
-                    published.rows.size(), kFewest));
+  need_enough(published.rows.size(), from + " (step_time_s)", published.skipped);
   const FitAccount account = fit_and_validate(start, published.rows, tell_progress);
   const std::string output = output_path(arguments, "rates.json");
-  const nlohmann::json fit = fit_to_json(
-      account, fmt::format("autotune calibrate{} --from {}", afresh ? " --afresh" : "", from));
+  const nlohmann::json fit = fit_to_json(account, command_of(arguments, csv));
   write_file(output, document(account.table.to_json(fit)));
   print_result(
       fmt::format("Fitted {} rows; errors with every source weighted alike:\n",
@@ -143,15 +152,11 @@ Command calibrate_command() {
           "(with --device cuda trains larger ones on its GPUs), fits the rates of a core or GPU, "
           "of memory and of messages to what was measured, and writes the profile that `train` and "
           "`infer` take with the same --device from then on. With --from: fits the constants in "
-          "use to a "
-          "table "
-          "of runs, so that a few rows of your own machines correct them, or with --afresh the "
-          "priors behind them. It writes profiles/rates.json (for serving runs, which always start "
-          "afresh, profiles/serve_rates.json) with the fitted values, the rows and the errors on "
-          "rows "
-          "left out (whole model shapes, whole sources). The same rows give the same digits. A "
-          "file "
-          "in your own data folder is used instead of the built-in one from then on.",
+          "use to a table of runs, so that a few rows of your own machines correct them, or with "
+          "--afresh the priors behind them. It writes profiles/rates.json (of serving runs "
+          "profiles/serve_rates.json) with the fitted values, the rows and the errors on rows left "
+          "out (whole model shapes, whole sources). The same rows give the same digits. A file in "
+          "your own data folder is used instead of the built-in one from then on.",
       .examples =
           {{"calibrate", "Measure this machine"},
            {"calibrate --device cuda", "Measure its GPUs"},

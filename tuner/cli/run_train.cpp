@@ -15,6 +15,7 @@
 #include "tuner/cli/stop_signals.h"
 #include "tuner/cli/training_data.h"
 #include "tuner/cli/training_job.h"
+#include "tuner/cli/trial_device.h"
 #include "tuner/profile/launcher.h"
 
 namespace tuner {
@@ -214,7 +215,7 @@ int run_train_on_engine(const Arguments& arguments) {
   const auto kind = arguments.text("--launcher").value_or("local") == "mpirun"
                         ? LauncherKind::mpirun
                         : LauncherKind::local;
-  const Launcher launcher = Launcher::find(kind);
+  const Launcher launcher = Launcher::find(kind, trial_device_of(arguments));
   const StopSignals signals;
   const Job job = job_of(arguments, folder, signals.seen());
   fs::create_directories(folder);
@@ -288,6 +289,8 @@ Command run_train_command() {
       .options = file_options(),
       .run = run_train_on_engine};
   for (Option& option : training_options()) command.options.push_back(std::move(option));
+  command.options.push_back(
+      device_option("What the ranks run on: this machine's processor or its GPUs", "cpu"));
   command.options.push_back({.name = "--launcher",
                              .kind = ValueKind::text,
                              .help = "Ranks as threads of one process, or as processes of mpirun",

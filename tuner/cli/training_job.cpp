@@ -5,10 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
+#include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/host_cluster.h"
 #include "tuner/cli/scenario_options.h"
+#include "tuner/cli/trial_device.h"
 #include "tuner/model/presets.h"
 #include "tuner/space/rules.h"
 
@@ -104,12 +107,16 @@ std::vector<std::string> broken_rules(const Job& job, const ClusterSpec& cluster
   return problems;
 }
 
-Job checked(Job job) {
+Job checked(Job job, TrialDevice device) {
   job.workload.gbs = job.plan.gbs;
-  const ClusterSpec cluster = host_cluster(this_host(), job.plan.world(), "").cluster;
+  const int ranks = job.plan.world();
+  const bool on_cpu = device == TrialDevice::cpu;
+  const ClusterSpec cluster = on_cpu
+                                  ? host_cluster(this_host(), ranks, "").cluster
+                                  : gpu_cluster(ask_worker(find_worker(device)), ranks, "").cluster;
   if (const auto problems = broken_rules(job, cluster); !problems.empty())
     throw engine::InputError(problems);
-  job.memory_limit_bytes = cluster.device.memory_bytes;
+  job.memory_limit_bytes = on_cpu ? cluster.device.memory_bytes : 0;  // a GPU knows its own
   return job;
 }
 
@@ -181,7 +188,7 @@ Job new_training_job(const Arguments& arguments) {
   take_workload(arguments, job.workload);
   take_plan(arguments, job.plan);
   if (!arguments.has("--mbs")) job.plan.mbs = default_micro_batch(job);
-  return checked(std::move(job));
+  return checked(std::move(job), trial_device_of(arguments));
 }
 
 Job changed_training_job(const Arguments& arguments, Job job) {
@@ -194,7 +201,7 @@ Job changed_training_job(const Arguments& arguments, Job job) {
   take_training(arguments, job);
   take_workload(arguments, job.workload);
   take_plan(arguments, job.plan);
-  return checked(std::move(job));
+  return checked(std::move(job), trial_device_of(arguments));
 }
 
 }  // namespace tuner
