@@ -66,7 +66,8 @@ Key key_of(const Matmul& p) {
   const auto alignments = [&] {
     return int64_t{alignment_of(p.a.data, p.a_step, p.a.type)} |
            int64_t{alignment_of(p.b.data, p.b_step, p.b.type)} << 16 |
-           int64_t{alignment_of(p.c.data, p.c_step, p.c.type)} << 32;
+           int64_t{alignment_of(p.c.data, p.c_step, p.c.type)} << 32 |
+           int64_t{alignment_of(p.bias.data, 0, p.bias.type)} << 48;
   };
   const int64_t kind = (p.transpose_a ? 1 : 0) + (p.transpose_b ? 2 : 0) + (p.beta != 0 ? 4 : 0) +
                        8 * static_cast<int>(p.a.type) + 64 * static_cast<int>(p.c.type) +
@@ -135,6 +136,7 @@ struct Prepared {
         a(p.a, p.batch, p.a_step),
         b(p.b, p.batch, p.b_step),
         c(p.c, p.batch, p.c_step) {
+    // Its alignment decides which algorithms there are.
     if (epilogue.adds_bias) description.set_bias(p.bias.data);
     choose(p, handle);
   }

@@ -132,6 +132,10 @@ struct Product {
 bool is_aligned(const void* data, uint64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % bytes == 0;
 }
+bool has_bias(const Description& d) {
+  return d.epilogue == CUBLASLT_EPILOGUE_BIAS || d.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS ||
+         d.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+}
 
 }  // namespace
 
@@ -242,6 +246,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   algorithm[3] = of(preference).c;
   algorithm[4] = algorithm[0] % 3 == 0 ? 512 : 0;  // scratch, for some
   results[0].workspaceSize = algorithm[4];
+  // "depend on its value to determine expected pointer alignment"
+  algorithm[5] = has_bias(description) && is_aligned(description.bias, 16) ? 16 : 2;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -257,16 +263,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
       !is_aligned(a, algo[1]) || !is_aligned(b, algo[2]) || !is_aligned(result, algo[3]) ||
       scratch_bytes < algo[4] || (algo[4] > 0 && scratch == nullptr) || c != result)
     return CUBLAS_STATUS_INVALID_VALUE;
-  const bool has_bias = description.epilogue == CUBLASLT_EPILOGUE_BIAS ||
-                        description.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS ||
-                        description.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+  if (has_bias(description) && !is_aligned(description.bias, algo[5]))
+    return CUBLAS_STATUS_INVALID_VALUE;
   const bool wide = of(a_layout).type == CUDA_R_64F;
   const auto scalar = [&](const void* data) {
     return wide ? *static_cast<const double*>(data) : double{*static_cast<const float*>(data)};
   };
   Product product{description, of(a_layout), of(b_layout),  of(c_layout), a,
                   b,           result,       scalar(alpha), scalar(beta)};
-  if (!has_bias) product.description.bias = nullptr;
+  if (!has_bias(description)) product.description.bias = nullptr;
   cuda_stand_in::enqueue(stream, [=] {
     if (scratch != nullptr) std::memset(scratch, 0xff, scratch_bytes);
     if (wide)
