@@ -42,6 +42,10 @@ cudaMemPool_t make_pool(int gpu) {
   // What is freed stays for the next allocation, also over a synchronisation.
   uint64_t keep = UINT64_MAX;
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+  // Or, short of memory, the device would wait for what another stream frees: for a message that
+  // its receiver may ask for only behind one of ours.
+  int allowed = 0;
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &allowed));
   return pool;
 }
 
