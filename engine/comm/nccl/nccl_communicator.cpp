@@ -103,7 +103,10 @@ class NcclCommunicator final : public Communicator {
     void* copy = nullptr;
     check(cudaMallocFromPoolAsync(&copy, static_cast<size_t>(data.bytes()), device.pool(),
                                   device.stream().get()));
-    device.copy(copy, data.data, data.bytes());
+    if (memory().is_host(data.data))
+      device.copy_to_device(copy, data.data, data.bytes());
+    else
+      device.copy(copy, data.data, data.bytes());
     device.stream().record(channel.begun());
     channel.stream().wait_for(channel.begun());
     channel.keep_message(copy);

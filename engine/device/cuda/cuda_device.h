@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "engine/device/cuda/staging.h"
 #include "engine/device/cuda/stream.h"
 #include "engine/device/device.h"
 
@@ -52,6 +53,7 @@ class CudaDevice final : public Device {
   std::string description_;
   CudaStream stream_;
   Look look_;
+  HostStaging staging_;
   cudaMemPool_t pool_ = nullptr;
   std::unique_ptr<kernels::Kernels> kernels_;
   std::unique_ptr<CublasProducts> products_;

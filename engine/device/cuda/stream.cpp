@@ -27,7 +27,7 @@ void wait_until(const std::function<bool()>& is_done, const Look& look) {
     if (waited < kMoment) {
       std::this_thread::yield();
     } else {
-      look(waited);
+      if (look) look(waited);
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }

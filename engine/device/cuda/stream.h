@@ -10,7 +10,8 @@ namespace engine {
 // Called while the host waits longer than a moment, with the time waited so far; may throw.
 using Look = std::function<void(std::chrono::nanoseconds waited)>;
 
-// Returns once is_done(): asks over and over for that moment, and then now and then.
+// Returns once is_done(): asks over and over for that moment, and then now and then. `look` may be
+// null.
 void wait_until(const std::function<bool()>& is_done, const Look& look);
 
 // A point in a stream's work. With `timed` the time between two points can be told.

@@ -3,9 +3,9 @@
 #include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -261,6 +261,14 @@ cudaError_t cudaFree(void* data) {
   release(data);
   return cudaSuccess;
 }
+cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  *data = std::malloc(bytes);
+  return *data != nullptr ? cudaSuccess : failed(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
   attributes->type = on_device(data) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
   return cudaSuccess;
@@ -274,13 +282,8 @@ cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpy
                            (kind == cudaMemcpyDeviceToHost && !to_device && from_device) ||
                            (kind == cudaMemcpyDeviceToDevice && to_device && from_device);
   if (!named_right) return failed(cudaErrorInvalidValue);
-  // Pageable memory is read before the call returns, and written before it returns.
-  std::shared_ptr<std::vector<std::byte>> read;
-  if (!from_device) {
-    const auto* first = static_cast<const std::byte*>(src);
-    read = std::make_shared<std::vector<std::byte>>(first, first + bytes);
-  }
-  enqueue(stream, [=] { std::memcpy(dst, read ? read->data() : src, bytes); });
+  // Nothing is read before its time. To the host it is done when the call returns.
+  enqueue(stream, [=] { std::memcpy(dst, src, bytes); });
   if (!to_device) cudaStreamSynchronize(stream);
   return cudaSuccess;
 }
