@@ -149,6 +149,9 @@ struct Prepared {
       check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMostScratchBytes));
+    // Or parts of a sum may be rounded to the result's type before they are added.
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     const uint32_t result = alignment_of(p.c.data, p.c_step, p.c.type);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data, p.b_step, p.b.type));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data, p.a_step, p.a.type));

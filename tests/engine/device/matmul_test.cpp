@@ -163,6 +163,20 @@ TEST_P(MatmulTest, TakesABiasFromAnywhere) {
   }
 }
 
+// 256 + 1 - 256: bf16 does not hold the sum of the first half.
+TEST_P(MatmulTest, RoundsSumsOnce) {
+  Matrix a = Matrix::filled(factors(), 1, 64, 0), b = Matrix::filled(factors(), 64, 8, 1);
+  for (const auto& [place, value] : {std::pair{3, 256}, {20, 1}, {60, -256}})
+    a.set(0, place, value);
+  Matrix c(result(), 1, 8);
+  Matmul p;
+  p.a = a;
+  p.b = b;
+  p.c = c;
+  device->matmul(p);
+  for (int64_t j = 0; j < 8; ++j) EXPECT_EQ(c(0, j), 1);
+}
+
 // Multiples of 1/8 whose sums are exact in every order: a sharded sum equals the whole one.
 TEST_P(MatmulTest, IsExactOnExactData) {
   Matrix a(factors(), 16, 32), b(factors(), 32, 16), c(result(), 16, 16), d(result(), 16, 16);
