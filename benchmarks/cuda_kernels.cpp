@@ -259,6 +259,17 @@ void measure_ends(kernels::Kernels& k, Memory& memory, Report& report) {
                       [&] { k.cross_entropy_backward(logits, top, sums, targets, 0, 1); });
   memory.clear();
 
+  // The ids of a text are not alike often: here all differ, but for the last half of them.
+  constexpr int64_t kHidden = 4096;
+  std::vector<int32_t> words;
+  for (int64_t i = 0; i < kTokens; ++i)
+    words.push_back(static_cast<int32_t>(i < kTokens / 2 ? 5 * i : i * i % 1009));
+  const View ids = memory.ids(words, 1), grad = memory.matrix(DType::bf16, kTokens, kHidden);
+  const View table = memory.matrix(DType::f32, kPadded, kHidden);
+  report.memory_bound("embedding_backward", 10.0 * kTokens * kHidden,
+                      [&] { k.embedding_backward(grad, ids, 0, table); });
+  memory.clear();
+
   constexpr int64_t kWeights = int64_t{1} << 27;
   const auto vector = [&](DType type) { return memory.matrix(type, 1, kWeights); };
   const View gradient = vector(DType::f32), master = vector(DType::f32), mean = vector(DType::f32);

@@ -1,8 +1,8 @@
 # Finds the CUDA toolkit, if there is one. AUTOTUNE_CUDA tells whether programs for GPUs are built.
 include(CheckLanguage)
 option(AUTOTUNE_CUDA "Build the CUDA device where the toolkit is found" ON)
-set(AUTOTUNE_CUDA_ARCHITECTURES "80-real;90-real" CACHE STRING
-  "GPU generations to compile for, as in CMAKE_CUDA_ARCHITECTURES; all that are tested: 80;90;100;120")
+set(AUTOTUNE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING
+  "GPU generations to compile for, as in CMAKE_CUDA_ARCHITECTURES (later ones use what is not -real); tested: 80;90;100;120")
 if(NOT AUTOTUNE_CUDA)
   autotune_missing("trials on GPUs" "AUTOTUNE_CUDA=ON")
   return()

@@ -95,7 +95,7 @@ struct AttentionForward {
     const DropoutRow drop = in.dropout_of(row);
 
     // Thread r of the group keeps the columns r, r + size, … of the sum, in this order.
-    A sums[kMaxHeadDim];
+    A sums[kMaxHeadDim / G::kLeastSize];
     A top = -std::numeric_limits<A>::infinity();
     A total = 0;
     const int64_t own = (shape.head_dim - group.rank() + group.size() - 1) / group.size();
@@ -167,7 +167,7 @@ struct AttentionBackwardQuery {
     const A along = dot(group, in.of_head(saved.out, sequence, head)[query], dy, shape.head_dim);
     const DropoutRow drop = in.dropout_of(row);
 
-    A sums[AttentionForward<T>::kMaxHeadDim];
+    A sums[AttentionForward<T>::kMaxHeadDim / G::kLeastSize];
     const int64_t own = (shape.head_dim - group.rank() + group.size() - 1) / group.size();
     for (int64_t i = 0; i < own; ++i) sums[i] = 0;
     const int64_t visible = in.visible()(row);
@@ -199,7 +199,8 @@ struct AttentionBackwardKey {
     const T* v = in.of_kv_head(in.value, sequence, kv_head)[token];
     T* dk = in.of_kv_head(grad_key, sequence, kv_head)[token];
     T* dv = in.of_kv_head(grad_value, sequence, kv_head)[token];
-    A key_sums[AttentionForward<T>::kMaxHeadDim], value_sums[AttentionForward<T>::kMaxHeadDim];
+    constexpr int64_t kMostOwn = AttentionForward<T>::kMaxHeadDim / G::kLeastSize;
+    A key_sums[kMostOwn], value_sums[kMostOwn];
     const int64_t own = (shape.head_dim - group.rank() + group.size() - 1) / group.size();
     for (int64_t i = 0; i < own; ++i) key_sums[i] = value_sums[i] = 0;
 

@@ -30,6 +30,7 @@ namespace kernels {
 
 template <class G>
 concept Group = requires(const G group, float x, double y) {
+  { G::kLeastSize } -> std::convertible_to<int>;  // that such a group may have
   { group.rank() } -> std::same_as<int>;
   { group.size() } -> std::same_as<int>;
   { group.sum(x) } -> std::same_as<float>;
@@ -40,6 +41,7 @@ concept Group = requires(const G group, float x, double y) {
 };
 
 struct SerialGroup {
+  static constexpr int kLeastSize = 1;
   HOST_DEVICE int rank() const { return 0; }
   HOST_DEVICE int size() const { return 1; }
   template <class A>

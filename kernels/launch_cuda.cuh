@@ -32,6 +32,7 @@ inline void check_launch(std::source_location where = std::source_location::curr
 // One CUDA thread block of whole warps.
 class BlockGroup {
  public:
+  static constexpr int kWarp = 32, kLeastSize = kWarp;
   __device__ int rank() const { return static_cast<int>(threadIdx.x); }
   __device__ int size() const { return static_cast<int>(blockDim.x); }
   __device__ void sync() const { __syncthreads(); }
@@ -48,7 +49,6 @@ class BlockGroup {
   // Within each warp by shuffles, then over the warps in their order: the same for every thread.
   template <class A, class F>
   __device__ A reduce(A x, F combine) const {
-    constexpr int kWarp = 32;
     for (int step = kWarp / 2; step > 0; step /= 2)
       x = combine(x, __shfl_xor_sync(0xffffffffu, x, step));
     const int warps = size() / kWarp;

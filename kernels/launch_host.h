@@ -97,6 +97,7 @@ class SleepingBarrier {
 // N host threads that work on one row together, as a CUDA block would.
 class ThreadGroup {
  public:
+  static constexpr int kLeastSize = 1;
   struct Shared {
     explicit Shared(int size) : slots(static_cast<size_t>(size)), barrier(size) {}
     std::vector<double> slots;

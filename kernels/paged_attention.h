@@ -36,7 +36,7 @@ struct PagedAttention {
     const int32_t* table = tables[sequences.data[token]];
     const T* q = query[token] + head * dim;
     // Thread r of the group keeps the columns r, r + size, … of the sum, in this order.
-    A sums[AttentionForward<T>::kMaxHeadDim];
+    A sums[AttentionForward<T>::kMaxHeadDim / G::kLeastSize];
     A scores[PagedShape::kMaxPageTokens];
     const int64_t own = (dim - group.rank() + group.size() - 1) / group.size();
     for (int64_t i = 0; i < own; ++i) sums[i] = 0;

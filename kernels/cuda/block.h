@@ -5,7 +5,7 @@
 // A kernel is a struct with
 //   static constexpr int kThreads, kBlocks   threads a block (a multiple of 32), and blocks that an
 //                                            SM should hold: the compiler's limit on registers
-//   int64_t shared_bytes() const             of the block's shared memory
+//   int64_t shared_bytes() const             of the block's shared memory, kMostSharedBytes at most
 //   void operator()(const Block&) const      what one thread does
 // and runs through a launcher's blocks(count, kernel). Shared memory starts undefined; what a
 // thread writes others may read behind sync(), the lanes of its warp behind sync_warp().
@@ -31,6 +31,9 @@
 namespace kernels::cuda {
 
 constexpr int kWarpSize = 32;
+// Shared memory that a block can have on every generation from 8.0 on; more than 8.6, 8.9 and 12.0
+// give is asked for nowhere.
+constexpr int kMostSharedBytes = 99 << 10;
 constexpr float kLog2E = 1.44269504f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 

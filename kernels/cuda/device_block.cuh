@@ -87,11 +87,12 @@ __global__ void __launch_bounds__(Kernel::kThreads, Kernel::kBlocks)
 
 template <class Kernel>
 void launch_blocks(cudaStream_t stream, int64_t count, const Kernel& kernel) {
-  constexpr int64_t kFreeBytes = 48 << 10;  // more must be asked for, once a device
+  // More must be asked for, on every device. Always the same: other threads launch the kernel, too.
+  constexpr int64_t kFreeBytes = 48 << 10;
   const int64_t shared = kernel.shared_bytes();
   if (shared > kFreeBytes &&
       cudaFuncSetAttribute(run_block<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(shared)) != cudaSuccess)
+                           kMostSharedBytes) != cudaSuccess)
     return;
   run_block<<<static_cast<unsigned>(count), Kernel::kThreads, static_cast<size_t>(shared),
               stream>>>(kernel);

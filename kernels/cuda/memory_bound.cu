@@ -1,6 +1,7 @@
 // Kernels that wait for memory, compiled for GPUs: element-wise, over rows, over columns.
 #include "kernels/cuda/column_kernels.h"
 #include "kernels/cuda/device_block.cuh"
+#include "kernels/cuda/embedding_kernels.h"
 #include "kernels/cuda/optimizer_kernels.h"
 #include "kernels/cuda/row_kernels.h"
 
@@ -10,6 +11,7 @@ template void launch_blocks(cudaStream_t, int64_t, const NormForwardRow<128>&);
 template void launch_blocks(cudaStream_t, int64_t, const NormForwardRow<512>&);
 template void launch_blocks(cudaStream_t, int64_t, const NormBackwardRow<128>&);
 template void launch_blocks(cudaStream_t, int64_t, const NormBackwardRow<512>&);
+template void launch_blocks(cudaStream_t, int64_t, const EmbeddingBackwardRows&);
 template void launch_blocks(cudaStream_t, int64_t, const CrossEntropySumsPieces&);
 template void launch_blocks(cudaStream_t, int64_t, const CrossEntropyBackwardPieces&);
 template void launch_blocks(cudaStream_t, int64_t, const ColumnPartials<NormTerms>&);

@@ -46,11 +46,9 @@ struct AdamTiles {
     store_piece(p.mean + first, m);
     store_piece(p.square + first, v);
     if (p.weights == nullptr) return;
-    struct alignas(8) Half {
-      uint32_t words[2];
-    };
-    *reinterpret_cast<Half*>(p.weights +
-                             first) = {{pack_pair(w.v[0], w.v[1]), pack_pair(w.v[2], w.v[3])}};
+    // In one access, too.
+    *reinterpret_cast<uint64_t*>(p.weights + first) =
+        pack_pair(w.v[0], w.v[1]) | uint64_t{pack_pair(w.v[2], w.v[3])} << 32;
   }
 };
 

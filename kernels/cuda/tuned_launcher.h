@@ -12,6 +12,7 @@
 #include <array>
 
 #include "kernels/cuda/column_kernels.h"
+#include "kernels/cuda/embedding_kernels.h"
 #include "kernels/cuda/flash_attention_keys.h"
 #include "kernels/cuda/flash_decode.h"
 #include "kernels/cuda/optimizer_kernels.h"
@@ -88,6 +89,12 @@ class TunedLauncher : public Launcher {
   bool run_tuned(int64_t, const ColumnSum<bfloat16>& body) {
     if (!cuda::all_aligned(body.src)) return false;
     return sum_columns(cuda::ColumnSumTerms{body}, body.rows, body.cols, {body.dst.data});
+  }
+
+  bool run_tuned(int64_t, const EmbeddingBackward<bfloat16>& body) {
+    using Rows = cuda::EmbeddingBackwardRows;
+    return body.rows > 0 && body.rows <= Rows::kMostRows && body.cols % 8 == 0 &&
+           cuda::all_aligned(body.grad_dst, body.grad_table) && run_rows(body.rows, Rows{body});
   }
 
   bool run_tuned(int64_t rows, const CrossEntropySums<bfloat16>& body) {

@@ -57,6 +57,26 @@ TEST_F(CudaDeviceTest, SaysThatThereIsNoGpu) {
   }
 }
 
+// What is copied to the device is what stood there at the call, whenever the device comes to it;
+// small copies, more than are staged at once, and a large one.
+TEST_F(CudaDeviceTest, CopiesWhatTheHostHadAtTheCall) {
+  CudaDevice device(0);
+  for (const int64_t count : {int64_t{100}, HostStaging::kMostBytes / 4 + 1}) {
+    std::vector<Buffer> copies;
+    std::vector<int32_t> source(static_cast<size_t>(count));
+    const int64_t bytes = count * 4;
+    for (int32_t i = 0; i < 40; ++i) {
+      copies.emplace_back(device, bytes, MemoryUse::workspace);
+      std::fill(source.begin(), source.end(), i);
+      device.copy_to_device(copies.back().data(), source.data(), bytes);
+    }
+    for (int32_t i = 0; i < 40; ++i) {
+      device.copy_to_host(source.data(), copies[static_cast<size_t>(i)].data(), bytes);
+      EXPECT_EQ(source, std::vector<int32_t>(source.size(), i));
+    }
+  }
+}
+
 TEST_F(CudaDeviceTest, TimesPhasesInTheOrderOfItsWork) {
   CudaDevice device(0);
   const auto clock = device.make_clock();

@@ -79,6 +79,7 @@ TEST(NcclOrder, LetsTheDeviceGoOnUntilTheEnd) {
       Tensor beside(device, {1, kCount}, DType::f32, MemoryUse::workspace);
       const Payload payload(data.data(), kCount, Element::f32);
       device.kernels().fill(data, 1);
+      ranks.barrier();  // the first one connects them, for which the host waits
       if (others.rank() == 1) others.barrier();
       ranks.begin_overlap();
       for (int turn = 0; turn < 3; ++turn) ranks.all_reduce(payload);
@@ -91,6 +92,23 @@ TEST(NcclOrder, LetsTheDeviceGoOnUntilTheEnd) {
       device.copy_to_host(host.data(), beside.data(), beside.bytes());
       for (const float value : host) expect(value == 13, "5 and three times the double of 1");
     });
+  });
+}
+
+// Ranks that have never talked all send before they receive, round the ring and back.
+TEST(NcclOrder, LetsRanksThatMeetSendFirst) {
+  test_ranks::run(4, [](Device& device, Communicator& ranks) {
+    Tensor data(device, {1, 100}, DType::f32, MemoryUse::workspace);
+    const Payload payload(data.data(), 100, Element::f32);
+    const int next = (ranks.rank() + 1) % 4, previous = (ranks.rank() + 3) % 4;
+    for (const auto& [to, from] : {std::pair{next, previous}, {previous, next}}) {
+      device.kernels().fill(data, ranks.rank());
+      ranks.send(payload, to);
+      ranks.receive(payload, from);
+      std::vector<float> host(100);
+      device.copy_to_host(host.data(), data.data(), data.bytes());
+      for (const float value : host) expect(value == static_cast<float>(from), "of that rank");
+    }
   });
 }
 
@@ -140,6 +158,33 @@ TEST_F(LostRank, EndsThoseThatWaitForWhatOverlaps) {
         ranks.begin_overlap();
         ranks.all_reduce({data.data(), 100, Element::f32});
         ranks.end_overlap();
+        device.synchronize();
+      });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::environment);
+      ++ended;
+    }
+  });
+  EXPECT_GE(ended, 2);
+}
+
+// What the first communicator is to do waits for what hangs in the second.
+TEST_F(LostRank, EndsWhatWaitsForAnotherCommunicator) {
+  std::atomic<int> ended = 0;
+  run_local(3, [&](Communicator& others) {
+    CudaDevice device(others.rank());
+    try {
+      run_nccl(device, others, impatient(), [&](Communicator& ranks) {
+        const auto group = ranks.split(std::vector{0, 1, 2});
+        Tensor data(device, {1, 100}, DType::f32, MemoryUse::workspace);
+        device.kernels().fill(data, 1);
+        const Payload payload(data.data(), 100, Element::f32);
+        for (const bool lost : {false, true}) {
+          if (lost && ranks.rank() == 2) cuda_stand_in::lose_rank(2);
+          group->all_reduce(payload);
+          ranks.all_reduce(payload);
+          others.barrier();
+        }
         device.synchronize();
       });
     } catch (const Error& error) {

@@ -66,5 +66,8 @@ def measure(compiled):
 
 if not torch.cuda.is_available():
     sys.exit("PyTorch sees no GPU")
-for compiled in (False, True):
-    measure(compiled)
+measure(compiled=False)
+try:
+    measure(compiled=True)
+except Exception as error:  # its compiler needs Triton and a C compiler, which may be missing
+    print(f"PyTorch does not compile the step here: {error}", file=sys.stderr)

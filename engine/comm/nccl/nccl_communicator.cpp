@@ -94,19 +94,24 @@ class NcclCommunicator final : public Communicator {
   }
 
   // The data are copied where the caller may overwrite or free them in the order of the device's
-  // work; the copy is freed in that of the channel.
+  // work; the copy is freed in that of the channel. The host does not wait for NCCL, which connects
+  // two ranks at their first message: the other may send to this one before it receives.
   void do_send(ConstPayload data, int to) override {
     CudaDevice& device = ranks_->device();
     NcclChannel& channel = to > rank() ? *channels_.up : *channels_.down;
+    ranks_->settle(channel);
     void* copy = nullptr;
     check(cudaMallocFromPoolAsync(&copy, static_cast<size_t>(data.bytes()), device.pool(),
                                   device.stream().get()));
-    device.copy(copy, data.data, data.bytes());
+    if (memory().is_host(data.data))
+      device.copy_to_device(copy, data.data, data.bytes());
+    else
+      device.copy(copy, data.data, data.bytes());
     device.stream().record(channel.begun());
     channel.stream().wait_for(channel.begun());
-    ranks_->finish(channel.comm(), ncclSend(copy, count_of(data), nccl_type(data.element), to,
-                                            channel.comm(), channel.stream().get()));
-    check(cudaFreeAsync(copy, channel.stream().get()));
+    channel.keep_message(copy);
+    check(ncclSend(copy, count_of(data), nccl_type(data.element), to, channel.comm(),
+                   channel.stream().get()));
   }
 
   void do_receive(Payload data, int from) override {
@@ -167,9 +172,11 @@ class NcclCommunicator final : public Communicator {
   template <class Operation>
   void run(NcclChannel& channel, const Operation& operation) {
     CudaStream& device = ranks_->device().stream();
+    ranks_->settle(channel);
     device.record(channel.begun());
     channel.stream().wait_for(channel.begun());
-    ranks_->finish(channel.comm(), operation(channel.comm(), channel.stream().get()));
+    check(operation(channel.comm(), channel.stream().get()));
+    ranks_->settle(channel);
     channel.stream().record(channel.done());
     if (!device_goes_on_ || &channel != channels_.all.get()) device.wait_for(channel.done());
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace engine {
 namespace {
@@ -30,10 +31,14 @@ NcclRanks::NcclRanks(CudaDevice& device, const NcclOptions& options)
   device.set_look([this](std::chrono::nanoseconds waited) { look(waited); });
 }
 
-NcclRanks::~NcclRanks() { device_.set_look(nullptr); }
+NcclRanks::~NcclRanks() {
+  device_.set_look(nullptr);
+  if (!open_.empty()) abort_all();  // not all were made
+}
 
 std::unique_ptr<NcclChannel> NcclRanks::opened(ncclComm_t comm) {
-  open_.push_back(comm);
+  open_.push_back(comm);  // at once, so that it is ended with the others if the rest do not come
+  finish(comm);
   return std::make_unique<NcclChannel>(comm);
 }
 
@@ -41,7 +46,6 @@ std::unique_ptr<NcclChannel> NcclRanks::connect(int size, const ncclUniqueId& id
   ncclComm_t comm = nullptr;
   ncclConfig_t config = configuration();
   check(ncclCommInitRankConfig(&comm, size, id, rank, &config));
-  finish(comm, ncclInProgress);
   return opened(comm);
 }
 
@@ -49,11 +53,9 @@ std::unique_ptr<NcclChannel> NcclRanks::split(NcclChannel& parent, bool alone, i
                                               int key) {
   ncclComm_t comm = nullptr;
   ncclConfig_t config = configuration();
-  finish(parent.comm(),
-         ncclCommSplit(parent.comm(), alone ? NCCL_SPLIT_NOCOLOR : colour, key, &comm, &config));
-  if (comm == nullptr) return nullptr;
-  finish(comm, ncclInProgress);
-  return opened(comm);
+  check(ncclCommSplit(parent.comm(), alone ? NCCL_SPLIT_NOCOLOR : colour, key, &comm, &config));
+  finish(parent.comm());
+  return comm == nullptr ? nullptr : opened(comm);
 }
 
 void NcclRanks::close(std::unique_ptr<NcclChannel> channel) {
@@ -61,22 +63,22 @@ void NcclRanks::close(std::unique_ptr<NcclChannel> channel) {
   const ncclComm_t comm = channel->comm();
   const auto place = std::find(open_.begin(), open_.end(), comm);
   if (place == open_.end()) return;  // aborted
+  if (std::uncaught_exceptions() > 0 || !is_flushed(*channel)) return abort_all();
   open_.erase(place);
-  if (std::uncaught_exceptions() == 0 && is_flushed(comm))
-    ncclCommDestroy(comm);
-  else
-    ncclCommAbort(comm);
+  ncclCommDestroy(comm);
 }
 
 // Whether all operations came to their end in time. Does not throw, as it ends communicators.
-bool NcclRanks::is_flushed(ncclComm_t comm) const {
+bool NcclRanks::is_flushed(NcclChannel& channel) const {
   const auto start = Clock::now();
-  ncclResult_t status = ncclCommFinalize(comm);
-  while (status == ncclInProgress && Clock::now() - start < options_.timeout) {
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-    if (ncclCommGetAsyncError(comm, &status) != ncclSuccess) return false;
-  }
-  return status == ncclSuccess;
+  const auto succeeds = [&](ncclResult_t status) {
+    while (status == ncclInProgress && Clock::now() - start < options_.timeout) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      if (ncclCommGetAsyncError(channel.comm(), &status) != ncclSuccess) return false;
+    }
+    return status == ncclSuccess;
+  };
+  return succeeds(ncclInProgress) && succeeds(ncclCommFinalize(channel.comm()));
 }
 
 void NcclRanks::look(std::chrono::nanoseconds waited) {
@@ -103,21 +105,27 @@ void NcclRanks::look(std::chrono::nanoseconds waited) {
                     std::chrono::duration<double>(options_.timeout).count()));
 }
 
-void NcclRanks::finish(ncclComm_t comm, ncclResult_t status) {
-  check(status);
-  const auto start = Clock::now();
-  while (status == ncclInProgress && comm != nullptr) {
-    check(ncclCommGetAsyncError(comm, &status));
-    check(status);
-    if (status != ncclInProgress) break;
-    look(Clock::now() - start);
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
+void NcclRanks::settle(NcclChannel& channel) {
+  finish(channel.comm());
+  channel.free_message();
 }
 
+// A thread of NCCL starts every operation, so it is soon done.
+void NcclRanks::finish(ncclComm_t comm) {
+  const auto is_done = [&] {
+    ncclResult_t status = ncclSuccess;
+    check(ncclCommGetAsyncError(comm, &status));
+    check(status);
+    return status != ncclInProgress;
+  };
+  wait_until(is_done, [this](std::chrono::nanoseconds waited) { look(waited); });
+}
+
+// In one group: an operation that waits for one of another communicator could not end before that.
 void NcclRanks::abort_all() {
-  for (const ncclComm_t comm : open_) ncclCommAbort(comm);
-  open_.clear();
+  ncclGroupStart();
+  for (const ncclComm_t comm : std::exchange(open_, {})) ncclCommAbort(comm);
+  ncclGroupEnd();
 }
 
 void NcclRanks::abort(const std::string& why) {

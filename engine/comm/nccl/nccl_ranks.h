@@ -4,6 +4,7 @@
 
 #include <list>
 #include <memory>
+#include <utility>
 
 #include "engine/comm/nccl/run_nccl.h"
 
@@ -15,13 +16,23 @@ void check(ncclResult_t status, const Place& where = Place::current());
 class NcclChannel {
  public:
   explicit NcclChannel(ncclComm_t comm) : comm_(comm) {}
+  ~NcclChannel() { free_message(); }
+  NcclChannel(const NcclChannel&) = delete;
+  NcclChannel& operator=(const NcclChannel&) = delete;
   ncclComm_t comm() const { return comm_; }
   CudaStream& stream() { return stream_; }
   CudaEvent& begun() { return begun_; }
   CudaEvent& done() { return done_; }
+  // Memory of the device's pool that the last operation sends. It is freed in the stream's order,
+  // and so not before the operation is there.
+  void keep_message(void* message) { message_ = message; }
+  void free_message() {
+    if (message_ != nullptr) cudaFreeAsync(std::exchange(message_, nullptr), stream_.get());
+  }
 
  private:
   ncclComm_t comm_;
+  void* message_ = nullptr;
   CudaStream stream_{true};  // or its blocks would wait until a large product has no more
   CudaEvent begun_, done_;
 };
@@ -45,14 +56,17 @@ class NcclRanks {
   // Throws Error (environment), everything aborted, when another rank is lost or `waited` exceeds
   // the timeout.
   void look(std::chrono::nanoseconds waited);
-  // Checks what NCCL returned, and waits while it works on the call in the background.
-  void finish(ncclComm_t comm, ncclResult_t status);
+  // Returns once the channel's last operation is on its stream, and another can follow. For the
+  // first message of two ranks that takes until both have called.
+  void settle(NcclChannel& channel);
 
  private:
   void abort_all();
   [[noreturn]] void abort(const std::string& why);
   std::unique_ptr<NcclChannel> opened(ncclComm_t comm);
-  bool is_flushed(ncclComm_t comm) const;
+  // Waits while NCCL works on the last call in the background.
+  void finish(ncclComm_t comm);
+  bool is_flushed(NcclChannel& channel) const;
 
   CudaDevice& device_;
   NcclOptions options_;

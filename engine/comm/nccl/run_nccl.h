@@ -23,8 +23,10 @@ struct NcclOptions {
 // are passed through the device, and waited for. Each communicator has streams of its own, so that
 // traffic of different axes and computing overlap. Messages to higher ranks wait for each other,
 // and so do those to lower ranks, but not for anything else: enough for pipelines, whose ranks send
-// to their neighbours, and not for ranks that send to several before they receive. A rank that
-// waits for the device notices lost ranks and the timeout, aborts its communicators and throws.
+// to their neighbours, and not for ranks that send to several before they receive. The first verb
+// of a communicator connects all its ranks, the first message its two, for which the host waits:
+// when both send first, at the second message. A rank that waits notices lost ranks and the
+// timeout, aborts its communicators and throws.
 void run_nccl(CudaDevice& device, Communicator& others, const NcclOptions& options,
               const std::function<void(Communicator&)>& body);
 

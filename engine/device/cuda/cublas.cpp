@@ -66,7 +66,8 @@ Key key_of(const Matmul& p) {
   const auto alignments = [&] {
     return int64_t{alignment_of(p.a.data, p.a_step, p.a.type)} |
            int64_t{alignment_of(p.b.data, p.b_step, p.b.type)} << 16 |
-           int64_t{alignment_of(p.c.data, p.c_step, p.c.type)} << 32;
+           int64_t{alignment_of(p.c.data, p.c_step, p.c.type)} << 32 |
+           int64_t{alignment_of(p.bias.data, 0, p.bias.type)} << 48;
   };
   const int64_t kind = (p.transpose_a ? 1 : 0) + (p.transpose_b ? 2 : 0) + (p.beta != 0 ? 4 : 0) +
                        8 * static_cast<int>(p.a.type) + 64 * static_cast<int>(p.c.type) +
@@ -135,6 +136,7 @@ struct Prepared {
         a(p.a, p.batch, p.a_step),
         b(p.b, p.batch, p.b_step),
         c(p.c, p.batch, p.c_step) {
+    // Its alignment decides which algorithms there are.
     if (epilogue.adds_bias) description.set_bias(p.bias.data);
     choose(p, handle);
   }
@@ -147,6 +149,9 @@ struct Prepared {
       check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMostScratchBytes));
+    // Or parts of a sum may be rounded to the result's type before they are added.
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     const uint32_t result = alignment_of(p.c.data, p.c_step, p.c.type);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data, p.b_step, p.b.type));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data, p.a_step, p.a.type));

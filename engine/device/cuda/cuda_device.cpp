@@ -42,6 +42,10 @@ cudaMemPool_t make_pool(int gpu) {
   // What is freed stays for the next allocation, also over a synchronisation.
   uint64_t keep = UINT64_MAX;
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+  // Or, short of memory, the device would wait for what another stream frees: for a message that
+  // its receiver may ask for only behind one of ours.
+  int allowed = 0;
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &allowed));
   return pool;
 }
 
@@ -119,14 +123,15 @@ void CudaDevice::set_capacity(int64_t bytes) { Device::set_capacity(std::min(cap
 
 void CudaDevice::copy_to_device(void* dst, const void* src, int64_t bytes) {
   if (bytes == 0) return;
-  // From pageable memory this returns once `src` is read.
+  if (bytes <= HostStaging::kMostBytes) return staging_.copy(dst, src, bytes, stream_, look_);
   check(
       cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_.get()));
+  synchronize();  // `src` need not be read before
 }
 
 void CudaDevice::copy_to_host(void* dst, const void* src, int64_t bytes) {
   // Waiting first lets a lost rank be noticed: the copy itself would wait for ever.
-  synchronize();
+  if (look_) synchronize();
   if (bytes == 0) return;
   check(
       cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_.get()));

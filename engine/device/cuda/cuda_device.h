@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "engine/device/cuda/staging.h"
 #include "engine/device/cuda/stream.h"
 #include "engine/device/device.h"
 
@@ -40,7 +41,7 @@ class CudaDevice final : public Device {
   void* scratch(int64_t bytes);
   // Called while the host waits for the device; throws where waiting has lost its sense, as when
   // another rank is gone.
-  void set_look(CudaStream::Look look) { look_ = std::move(look); }
+  void set_look(Look look) { look_ = std::move(look); }
 
  protected:
   void* take(int64_t bytes) override;
@@ -51,7 +52,8 @@ class CudaDevice final : public Device {
   int gpu_;
   std::string description_;
   CudaStream stream_;
-  CudaStream::Look look_;
+  Look look_;
+  HostStaging staging_;
   cudaMemPool_t pool_ = nullptr;
   std::unique_ptr<kernels::Kernels> kernels_;
   std::unique_ptr<CublasProducts> products_;

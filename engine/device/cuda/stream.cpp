@@ -18,6 +18,21 @@ bool is_done(cudaError_t status) {
 
 }  // namespace
 
+void wait_until(const std::function<bool()>& is_done, const Look& look) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kMoment = std::chrono::milliseconds(1);
+  const auto start = Clock::now();
+  while (!is_done()) {
+    const auto waited = Clock::now() - start;
+    if (waited < kMoment) {
+      std::this_thread::yield();
+    } else {
+      if (look) look(waited);
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+}
+
 CudaEvent::CudaEvent(bool timed) {
   check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming));
 }
@@ -38,18 +53,7 @@ CudaStream::~CudaStream() { cudaStreamDestroy(stream_); }
 
 void CudaStream::synchronize(const Look& look) const {
   if (!look) return check(cudaStreamSynchronize(stream_));
-  using Clock = std::chrono::steady_clock;
-  constexpr auto kMoment = std::chrono::milliseconds(1);
-  const auto start = Clock::now();
-  while (!is_done(cudaStreamQuery(stream_))) {
-    const auto waited = Clock::now() - start;
-    if (waited < kMoment) {
-      std::this_thread::yield();
-    } else {
-      look(waited);
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
+  wait_until([this] { return is_done(cudaStreamQuery(stream_)); }, look);
 }
 
 }  // namespace engine

@@ -7,6 +7,13 @@
 
 namespace engine {
 
+// Called while the host waits longer than a moment, with the time waited so far; may throw.
+using Look = std::function<void(std::chrono::nanoseconds waited)>;
+
+// Returns once is_done(): asks over and over for that moment, and then now and then. `look` may be
+// null.
+void wait_until(const std::function<bool()>& is_done, const Look& look);
+
 // A point in a stream's work. With `timed` the time between two points can be told.
 class CudaEvent {
  public:
@@ -38,9 +45,7 @@ class CudaStream {
   // Work from now on waits for the point in the other stream; the host does not.
   void wait_for(const CudaEvent& event) { check(cudaStreamWaitEvent(stream_, event.get(), 0)); }
 
-  // The host waits until all work is done. While it waits longer than a moment, `look` is called
-  // with the time waited so far, and may throw.
-  using Look = std::function<void(std::chrono::nanoseconds waited)>;
+  // The host waits until all work is done, and looks about meanwhile.
   void synchronize(const Look& look = nullptr) const;
 
  private:

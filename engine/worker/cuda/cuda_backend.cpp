@@ -1,6 +1,7 @@
 // Ranks on GPUs.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "engine/comm/cuda/gpu_memory.h"
@@ -12,6 +13,17 @@
 
 namespace engine {
 namespace {
+
+// What the libraries read when they start, unless the user has set it: before there are threads.
+const bool kEnvironmentIsSet = [] {
+  // Streams share queues to the GPU, 8 if nobody asks for more: what waits for another rank holds
+  // up those behind it.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  // Up to 2.23 NCCL writes into the memory of ranks that are threads of one process, but what comes
+  // from a pool is not open to other GPUs.
+  setenv("NCCL_P2P_DIRECT_DISABLE", "1", 0);
+  return true;
+}();
 
 // A GPU for each rank on this machine.
 int gpu_of(int rank_here, int ranks_here) {
@@ -55,6 +67,7 @@ void run_thread_ranks(int ranks, const RankBody& body) {
     });
   const auto share = [&](Communicator& communicator) {
     CudaDevice device(0, ranks);
+    communicator.barrier();  // nobody's share is taken of what others left
     body(device, communicator);
   };
   run_local(ranks, share, shared_gpu_memory());

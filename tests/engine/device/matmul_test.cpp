@@ -143,6 +143,40 @@ TEST_P(MatmulTest, FinishesWithBiasAndActivation) {
   }
 }
 
+// The same product with biases that are aligned less and less: what was prepared for one need not
+// fit the next.
+TEST_P(MatmulTest, TakesABiasFromAnywhere) {
+  Matrix a = Matrix::random(factors(), 9, 17, 1), b = Matrix::random(factors(), 17, 5, 2);
+  Matrix bias = Matrix::random(factors(), 1, 7, 4);
+  for (const int64_t first : {0, 2, 1}) {
+    Matrix c(result(), 9, 5);
+    Matmul p;
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.bias = bias.view().columns(first, 5);
+    device->matmul(p);
+    Values want = oracle::product(a.values(), false, b.values(), false);
+    for (int64_t r = 0; r < 9; ++r)
+      for (int64_t j = 0; j < 5; ++j) want(r, j) += bias(0, first + j);
+    expect_product(c, want, 17);
+  }
+}
+
+// 256 + 1 - 256: bf16 does not hold the sum of the first half.
+TEST_P(MatmulTest, RoundsSumsOnce) {
+  Matrix a = Matrix::filled(factors(), 1, 64, 0), b = Matrix::filled(factors(), 64, 8, 1);
+  for (const auto& [place, value] : {std::pair{3, 256}, {20, 1}, {60, -256}})
+    a.set(0, place, value);
+  Matrix c(result(), 1, 8);
+  Matmul p;
+  p.a = a;
+  p.b = b;
+  p.c = c;
+  device->matmul(p);
+  for (int64_t j = 0; j < 8; ++j) EXPECT_EQ(c(0, j), 1);
+}
+
 // Multiples of 1/8 whose sums are exact in every order: a sharded sum equals the whole one.
 TEST_P(MatmulTest, IsExactOnExactData) {
   Matrix a(factors(), 16, 32), b(factors(), 32, 16), c(result(), 16, 16), d(result(), 16, 16);

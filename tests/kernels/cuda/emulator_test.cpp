@@ -287,6 +287,13 @@ TEST(EmulatorFinds, AddressesOutsideSharedMemory) {
 void write_beside(const EmulatedBlock& b) {
   if (b.thread() == 0) b.shared()[33] = std::byte{1};
 }
+TEST(EmulatorFinds, MoreSharedMemoryThanABlockCanHave) {
+  const auto idle = [](const EmulatedBlock&) {};
+  EXPECT_EQ(fault_of<32>({}, kernels::cuda::kMostSharedBytes, idle), "");
+  EXPECT_NE(fault_of<32>({}, kernels::cuda::kMostSharedBytes + 1, idle).find("shared memory"),
+            std::string::npos);
+}
+
 TEST(EmulatorFinds, WritesBesideSharedMemory) {
 #if defined(__SANITIZE_ADDRESS__)
   EXPECT_DEATH(run<32>({}, 32, write_beside), "use-after-poison");

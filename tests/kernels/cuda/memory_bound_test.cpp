@@ -99,6 +99,27 @@ TEST(TunedElementwise, Rotary) {
     }
 }
 
+// Ids of other shards, once, often, next to each other and far apart; the sum is that of the rows
+// in their order, bit by bit.
+TEST(TunedRows, EmbeddingBackward) {
+  constexpr int64_t kRows = 700, kFirst = 3, kCount = 60;
+  std::vector<int> chosen;
+  for (int row = 0; row < kRows; ++row) chosen.push_back(row % 3 == 0 ? 7 : row * row % 89);
+  for (const int64_t cols : {8, 2056}) {
+    const Matrix dy = bf16(kRows, cols, 1), table = f32(kCount, cols, 2);
+    Matrix rows = ids(chosen), generic = table;
+    Matrix from = dy;
+    kernels::make_cpu_kernels(1)->embedding_backward(from, rows, kFirst, generic);
+    for (const EmulationMode& mode : emulation_modes()) {
+      Matrix sums = table;
+      EmulatedKernels kernels(mode);
+      kernels.embedding_backward(from, rows, kFirst, sums);
+      EXPECT_EQ(kernels.launches(), 1);
+      expect_equal(sums, generic, "grad_table");
+    }
+  }
+}
+
 // Pieces that are aligned and pieces that are not, whole and with a rest, in one launch.
 TEST(TunedOptimizer, Adam) {
   const kernels::AdamStep step{1e-3, 0.9, 0.999, 1e-8, 3, 0.5};

@@ -219,6 +219,8 @@ void BlockEmulator::run(int64_t index, int threads, int64_t shared_bytes,
   b.count = threads;
   b.body = &body;
   b.fault.clear();
+  if (shared_bytes > kernels::cuda::kMostSharedBytes)
+    b.raise(0, "asks for more shared memory than a block can have");
   b.shared.prepare(shared_bytes);
   while (static_cast<int>(b.threads.size()) < threads) b.threads.emplace_back();
   for (int i = 0; i < threads; ++i) {

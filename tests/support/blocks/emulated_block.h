@@ -8,8 +8,9 @@
 //   barriers permit, and the order of lanes and warps can be turned round or shuffled;
 //   a wait for copies left out: with `late` copies nothing arrives before it is waited for, without
 //   it everything at once, over data that may still be in use;
-//   addresses of copies and matrices that are misaligned or outside the block's shared memory, and
-//   writes beside it (under AddressSanitizer at once, else when the block ends).
+//   more shared memory than every GPU gives, addresses of copies and matrices that are misaligned
+//   or outside the block's shared memory, and writes beside it (under AddressSanitizer at once,
+//   else when the block ends).
 #pragma once
 #include <cstdint>
 #include <functional>

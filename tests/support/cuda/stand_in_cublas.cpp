@@ -30,6 +30,7 @@ struct Layout {
 struct Preference {
   uint64_t scratch = 0;
   uint32_t a = 256, b = 256, c = 256, d = 256;
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 Description& of(cublasLtMatmulDesc_t d) { return *reinterpret_cast<Description*>(d); }
@@ -75,6 +76,7 @@ struct Product {
   const void *a_data, *b_data;
   void* c_data;
   double alpha, beta;
+  bool rounds_parts;  // of the sums, to the type of the result
 
   // A factor as columns of op(x), in double or, for what is summed in f32, in float.
   template <class A>
@@ -99,6 +101,8 @@ struct Product {
       for (int64_t j = 0; j < n; ++j) {
         std::fill(sums.begin(), sums.end(), A(0));
         for (int64_t depth = 0; depth < k; ++depth) {
+          if (rounds_parts && depth == k / 2)
+            for (A& sum : sums) sum = static_cast<A>(rounded(static_cast<double>(sum)));
           const A factor = right[static_cast<size_t>(j * k + depth)];
           const A* column = left.data() + depth * m;
           for (int64_t i = 0; i < m; ++i) sums[static_cast<size_t>(i)] += column[i] * factor;
@@ -107,6 +111,11 @@ struct Product {
           finish(batch * c.step + j * c.leading + i, i, static_cast<double>(sums[size_t(i)]));
       }
     }
+  }
+  double rounded(double sum) const {
+    double memory = 0;
+    store(&memory, c.type, 0, sum);
+    return load(&memory, c.type, 0);
   }
   void finish(int64_t place, int64_t row, double sum) const {
     double value = alpha * sum;
@@ -131,6 +140,10 @@ struct Product {
 
 bool is_aligned(const void* data, uint64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % bytes == 0;
+}
+bool has_bias(const Description& d) {
+  return d.epilogue == CUBLASLT_EPILOGUE_BIAS || d.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS ||
+         d.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
 }
 
 }  // namespace
@@ -203,6 +216,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
       return set(p.scratch, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return set(p.reductions, value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
       return set(p.a, value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
@@ -242,6 +257,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   algorithm[3] = of(preference).c;
   algorithm[4] = algorithm[0] % 3 == 0 ? 512 : 0;  // scratch, for some
   results[0].workspaceSize = algorithm[4];
+  algorithm[6] = of(preference).reductions & ~uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE};
+  // "depend on its value to determine expected pointer alignment"
+  algorithm[5] = has_bias(description) && is_aligned(description.bias, 16) ? 16 : 2;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -257,16 +275,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
       !is_aligned(a, algo[1]) || !is_aligned(b, algo[2]) || !is_aligned(result, algo[3]) ||
       scratch_bytes < algo[4] || (algo[4] > 0 && scratch == nullptr) || c != result)
     return CUBLAS_STATUS_INVALID_VALUE;
-  const bool has_bias = description.epilogue == CUBLASLT_EPILOGUE_BIAS ||
-                        description.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS ||
-                        description.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+  if (has_bias(description) && !is_aligned(description.bias, algo[5]))
+    return CUBLAS_STATUS_INVALID_VALUE;
   const bool wide = of(a_layout).type == CUDA_R_64F;
   const auto scalar = [&](const void* data) {
     return wide ? *static_cast<const double*>(data) : double{*static_cast<const float*>(data)};
   };
   Product product{description, of(a_layout), of(b_layout),  of(c_layout), a,
-                  b,           result,       scalar(alpha), scalar(beta)};
-  if (!has_bias) product.description.bias = nullptr;
+                  b,           result,       scalar(alpha), scalar(beta), algo[6] != 0};
+  if (!has_bias(description)) product.description.bias = nullptr;
   cuda_stand_in::enqueue(stream, [=] {
     if (scratch != nullptr) std::memset(scratch, 0xff, scratch_bytes);
     if (wide)

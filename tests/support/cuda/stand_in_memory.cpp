@@ -3,14 +3,18 @@
 #include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "tests/support/cuda/stand_in.h"
+
+struct CUmemPoolHandle_st {
+  bool makes_streams_wait = true;  // cudaMemPoolReuseAllowInternalDependencies
+};
 
 namespace {
 
@@ -20,6 +24,8 @@ constexpr int kPoison = 0xff;  // NaN in every floating-point type
 struct Block {
   size_t bytes = 0;
   bool managed = false;
+  cudaMemPool_t pool = nullptr;
+  cudaStream_t stream = nullptr;  // that it was allocated on
 };
 
 size_t in_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -87,16 +93,17 @@ class Opened {
   Memory& m_;
 };
 
-void* allocate(size_t bytes, bool managed) {
+void* allocate(size_t bytes, Block block) {
   Memory& m = memory();
   const std::scoped_lock lock(m.mutex);
   if (m.in_use + static_cast<int64_t>(bytes) > m.capacity) return nullptr;
   const Opened opened(m);
   const size_t size = in_pages(bytes);
-  void* data = (managed ? m.managed : m.device).take(size);
+  void* data = (block.managed ? m.managed : m.device).take(size);
   std::memset(data, kPoison, bytes);
   ASAN_POISON_MEMORY_REGION(static_cast<std::byte*>(data) + bytes, size - bytes);
-  m.blocks[static_cast<std::byte*>(data)] = {bytes, managed};
+  block.bytes = bytes;
+  m.blocks[static_cast<std::byte*>(data)] = block;
   m.in_use += static_cast<int64_t>(bytes);
   return data;
 }
@@ -217,29 +224,49 @@ const char* cudaGetErrorName(cudaError_t error) {
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
-  *pool = reinterpret_cast<cudaMemPool_t>(new int);
+  *pool = new CUmemPoolHandle_st;
   return cudaSuccess;
 }
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  delete reinterpret_cast<int*>(pool);
+  delete pool;
   return cudaSuccess;
 }
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  if (attribute == cudaMemPoolReuseAllowInternalDependencies)
+    pool->makes_streams_wait = *static_cast<int*>(value) != 0;
+  return cudaSuccess;
+}
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
-cudaError_t cudaMallocFromPoolAsync(void** data, size_t bytes, cudaMemPool_t, cudaStream_t) {
-  *data = allocate(bytes, false);
+cudaError_t cudaMallocFromPoolAsync(void** data, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t stream) {
+  *data = allocate(bytes, {.pool = pool, .stream = stream});
   return *data != nullptr ? cudaSuccess : failed(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  {
+    const std::scoped_lock lock(memory().mutex);
+    const Block* block = find(data);
+    // Whoever allocates next may wait for this stream, and hang if that waits for another rank.
+    if (block != nullptr && block->stream != stream && block->pool->makes_streams_wait)
+      std::abort();
+  }
   enqueue(stream, [data] { release(data); });
   return cudaSuccess;
 }
 cudaError_t cudaMallocManaged(void** data, size_t bytes, unsigned) {
-  *data = allocate(bytes, true);
+  *data = allocate(bytes, {.managed = true});
   return *data != nullptr ? cudaSuccess : failed(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* data) {
   release(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  *data = std::malloc(bytes);
+  return *data != nullptr ? cudaSuccess : failed(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
   return cudaSuccess;
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
@@ -255,13 +282,8 @@ cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpy
                            (kind == cudaMemcpyDeviceToHost && !to_device && from_device) ||
                            (kind == cudaMemcpyDeviceToDevice && to_device && from_device);
   if (!named_right) return failed(cudaErrorInvalidValue);
-  // Pageable memory is read before the call returns, and written before it returns.
-  std::shared_ptr<std::vector<std::byte>> read;
-  if (!from_device) {
-    const auto* first = static_cast<const std::byte*>(src);
-    read = std::make_shared<std::vector<std::byte>>(first, first + bytes);
-  }
-  enqueue(stream, [=] { std::memcpy(dst, read ? read->data() : src, bytes); });
+  // Nothing is read before its time. To the host it is done when the call returns.
+  enqueue(stream, [=] { std::memcpy(dst, src, bytes); });
   if (!to_device) cudaStreamSynchronize(stream);
   return cudaSuccess;
 }

@@ -1,4 +1,7 @@
-// NCCL of the stand-in: ranks are threads, and every operation waits for its peers.
+// NCCL of the stand-in: ranks are threads, and every operation waits for its peers. As in the real
+// one a communicator connects at its first collective operation and at the first message of a pair:
+// such a call is under way until its peers have made theirs, and none may be made meanwhile. Who
+// aborts a communicator waits for what it has started, in a group for all together.
 #include <nccl.h>
 
 #include <atomic>
@@ -8,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "kernels/scalar.h"
@@ -46,6 +50,10 @@ struct Call {
 
 struct Aborted {};
 
+// Who must have called before a connection stands: the ranks of a message, or all.
+using Meeting = std::pair<int, int>;  // from, to
+constexpr Meeting kBeginning{-1, 0}, kCollective{-1, 1};
+
 // The ranks of one communicator.
 struct Ring {
   explicit Ring(int size_)
@@ -59,6 +67,16 @@ struct Ring {
   std::vector<char> aborted;  // by rank; the operations of others wait on, as the real ones
   std::map<size_t, std::shared_ptr<Ring>> children;     // of a split, by the first rank
   std::map<std::pair<int, int>, const Call*> messages;  // (from, to) under way
+  std::map<Meeting, std::set<int>> callers;
+
+  void come(const Meeting& meeting, int rank) {
+    const std::scoped_lock lock(mutex);
+    callers[meeting].insert(rank);
+  }
+  bool is_complete(const Meeting& meeting) {
+    const std::scoped_lock lock(mutex);
+    return callers[meeting].size() == (meeting.first < 0 ? static_cast<size_t>(size) : 2);
+  }
 
   // Returns once every rank is here.
   void meet(std::unique_lock<std::mutex>& lock, size_t rank) {
@@ -173,20 +191,41 @@ std::vector<std::byte> reduced(const std::vector<Call>& calls, size_t first, siz
 struct ncclComm {
   std::shared_ptr<Ring> ring;
   int rank = 0;
+  Meeting meeting = kBeginning;  // of the last call
+  std::shared_ptr<std::atomic<int>> started = std::make_shared<std::atomic<int>>(0);
+
+  ncclComm(std::shared_ptr<Ring> ring_, int rank_) : ring(std::move(ring_)), rank(rank_) {
+    ring->come(meeting, rank);
+  }
+  bool is_ready() const { return ring->is_complete(meeting); }
 };
 
 namespace {
 
+thread_local int group_depth = 0;
+thread_local std::vector<std::shared_ptr<std::atomic<int>>> aborted_in_group;
+
 // On the stream's thread; a lost rank never comes.
 template <class Work>
-ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, Work work) {
+ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, const Meeting& meeting, Work work) {
   if (comm->rank == lost_rank) return ncclSuccess;
-  cuda_stand_in::enqueue(stream, [ring = comm->ring, work] {
+  if (!comm->is_ready()) std::abort();  // the call before is under way
+  comm->meeting = meeting;
+  comm->ring->come(meeting, comm->rank);
+  ++*comm->started;
+  cuda_stand_in::enqueue(stream, [ring = comm->ring, started = comm->started, work] {
     try {
       work(*ring);
     } catch (const Aborted&) {}
+    --*started;
+    started->notify_all();
   });
-  return ncclSuccess;
+  return comm->is_ready() ? ncclSuccess : ncclInProgress;
+}
+
+void wait_for_aborted() {
+  for (const auto& started : std::exchange(aborted_in_group, {}))
+    for (int left = *started; left != 0; left = *started) started->wait(left);
 }
 
 }  // namespace
@@ -245,7 +284,15 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* chi
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* status) {
-  *status = comm != nullptr ? ncclSuccess : ncclInvalidArgument;
+  *status = comm == nullptr ? ncclInvalidArgument : comm->is_ready() ? ncclSuccess : ncclInProgress;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupStart() {
+  ++group_depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (--group_depth == 0) wait_for_aborted();
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
@@ -259,13 +306,15 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     comm->ring->aborted[static_cast<size_t>(comm->rank)] = 1;
   }
   comm->ring->changed.notify_all();
+  aborted_in_group.push_back(comm->started);
   delete comm;
+  if (group_depth == 0) wait_for_aborted();
   return ncclSuccess;
 }
 
 ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDataType_t type,
                            ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, [=, rank = comm->rank](Ring& ring) {
+  return enqueue(comm, stream, kCollective, [=, rank = comm->rank](Ring& ring) {
     const Call call{"all_reduce", input, output, count, type, static_cast<int>(reduction)};
     ring.together(rank, call, [&](const std::vector<Call>& calls) {
       return [=, sum = reduced(calls, 0, count)] { std::memcpy(output, sum.data(), sum.size()); };
@@ -274,7 +323,7 @@ ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDa
 }
 ncclResult_t ncclReduceScatter(const void* input, void* output, size_t count, ncclDataType_t type,
                                ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, [=, rank = comm->rank](Ring& ring) {
+  return enqueue(comm, stream, kCollective, [=, rank = comm->rank](Ring& ring) {
     const Call call{"reduce_scatter", input, output, count, type, static_cast<int>(reduction)};
     ring.together(rank, call, [&](const std::vector<Call>& calls) {
       return [=, sum = reduced(calls, static_cast<size_t>(rank) * count, count)] {
@@ -285,7 +334,7 @@ ncclResult_t ncclReduceScatter(const void* input, void* output, size_t count, nc
 }
 ncclResult_t ncclAllGather(const void* input, void* output, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, [=, rank = comm->rank](Ring& ring) {
+  return enqueue(comm, stream, kCollective, [=, rank = comm->rank](Ring& ring) {
     const size_t bytes = count * bytes_of(type);
     ring.together(rank, {"all_gather", input, output, count, type},
                   [&](const std::vector<Call>& calls) {
@@ -298,7 +347,7 @@ ncclResult_t ncclAllGather(const void* input, void* output, size_t count, ncclDa
 }
 ncclResult_t ncclBroadcast(const void* input, void* output, size_t count, ncclDataType_t type,
                            int root, ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, [=, rank = comm->rank](Ring& ring) {
+  return enqueue(comm, stream, kCollective, [=, rank = comm->rank](Ring& ring) {
     const size_t bytes = count * bytes_of(type);
     ring.together(
         rank, {"broadcast", input, output, count, type, root}, [&](const std::vector<Call>& calls) {
@@ -311,13 +360,13 @@ ncclResult_t ncclBroadcast(const void* input, void* output, size_t count, ncclDa
 }
 ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm, stream, [=, rank = comm->rank](Ring& ring) {
+  return enqueue(comm, stream, {comm->rank, peer}, [=, rank = comm->rank](Ring& ring) {
     ring.send(rank, peer, {"send", data, nullptr, count, type});
   });
 }
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return enqueue(comm, stream, [=, rank = comm->rank](Ring& ring) {
+  return enqueue(comm, stream, {peer, comm->rank}, [=, rank = comm->rank](Ring& ring) {
     ring.receive(peer, rank, {"receive", nullptr, data, count, type});
   });
 }
