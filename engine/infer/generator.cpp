@@ -132,7 +132,7 @@ std::vector<Choice> Generator::choose(const StepBatch& batch, const Tensor& outp
 void Generator::share(const std::vector<int32_t>& words) {
   int32_t count = static_cast<int32_t>(words.size());
   std::vector<int32_t> copy = words;
-  if (leads_) {
+  if (leads_ && stage_ == 0) {
     world_.tensor().broadcast({&count, 1, Element::i32}, 0);
     world_.tensor().broadcast(copy, 0);
   }
@@ -156,6 +156,12 @@ std::vector<int32_t> Generator::receive_words() {
   return words;
 }
 
+// From the last stage to the leader.
+void Generator::send_choices(std::vector<Choice>& choices) {
+  if (stages_ > 1 && model_.is_last() && world_.coordinate(Axis::tensor) == 0 && !choices.empty())
+    world_.backward().send(payload_of(choices), 0);
+}
+
 std::vector<Choice> Generator::receive_choices(size_t count) {
   std::vector<Choice> choices(count);
   world_.backward().receive(payload_of(choices), stages_ - 1);
@@ -170,8 +176,9 @@ std::vector<Progress> Generator::step() {
     next_slot_ = (slot + 1) % stages_;
     if (!batch) continue;
     share(pack(*batch));
-    const auto choices = run_stage(*batch);
-    on_their_way_.push({slot, choices.value_or(std::vector<Choice>()), batch->rows().size()});
+    auto choices = run_stage(*batch).value_or(std::vector<Choice>());
+    send_choices(choices);
+    on_their_way_.push({slot, std::move(choices), batch->rows().size()});
   }
   if (on_their_way_.empty()) return {};
   OnItsWay oldest = std::move(on_their_way_.front());
@@ -193,9 +200,8 @@ void Generator::follow() {
     const std::vector<int32_t> words = receive_words();
     share(words);
     if (words.empty()) return;
-    auto choices = run_stage(unpack(words));
-    if (choices && stages_ > 1 && world_.coordinate(Axis::tensor) == 0 && !choices->empty())
-      world_.backward().send(payload_of(*choices), 0);
+    auto choices = run_stage(unpack(words)).value_or(std::vector<Choice>());
+    send_choices(choices);
   }
 }
 

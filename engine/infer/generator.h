@@ -25,7 +25,8 @@ struct GeneratorOptions {
   int64_t page_tokens = 16;
   int64_t kv_tokens = 0;  // room of a replica's cache; 0 = for a whole batch of the longest
   int64_t prompt_tokens = 8192;
-  // The rank is alone among phantoms: it leads itself, and what others would choose is made up.
+  // The rank is alone among phantoms: it leads itself, sends what it would send as a follower, and
+  // what others would choose is made up.
   bool alone = false;
 };
 
@@ -59,6 +60,7 @@ class Generator {
   std::vector<Choice> choose(const StepBatch& batch, const Tensor& output);
   void share(const std::vector<int32_t>& words);
   std::vector<int32_t> receive_words();
+  void send_choices(std::vector<Choice>& choices);
   std::vector<Choice> receive_choices(size_t count);
 
   World& world_;

@@ -121,10 +121,14 @@ class ServingRun {
     while (true) {
       const bool may_begin = source.waits_for_groups() && scheduler.is_idle();
       // Replicas begin a batch, or stop, together.
-      if (may_begin && !source.is_exhausted())
+      if (may_begin && !source.is_exhausted()) {
         stopping_ = agree_to_stop();
-      else if (!source.waits_for_groups())
+        // What is counted is that of one batch, whatever their number.
+        device_->meter().restart_flops();
+        world_.meter().reset();
+      } else if (!source.waits_for_groups()) {
         stopping_ = stops();
+      }
       if (stopping_) {
         cancel_all(scheduler);
       } else {

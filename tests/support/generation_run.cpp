@@ -25,6 +25,7 @@ GenerationRun generate_on(const RunRanks& run_ranks, const GeneratorOptions& opt
                           const std::vector<float>& virtual_tokens) {
   GenerationRun run;
   run.meters.resize(static_cast<size_t>(options.plan.world()));
+  run.traffic.resize(run.meters.size());
   std::mutex mutex;
   run_ranks(options.plan.world(), [&](Device& device, Communicator& ranks) {
     World world(ranks, Grid(options.plan));
@@ -47,6 +48,7 @@ GenerationRun generate_on(const RunRanks& run_ranks, const GeneratorOptions& opt
       generator.follow();
     }
     run.meters[static_cast<size_t>(ranks.rank())] = device.meter();
+    run.traffic[static_cast<size_t>(ranks.rank())] = world.meter().traffic();
   });
   return run;
 }

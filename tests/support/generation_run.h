@@ -15,6 +15,7 @@ struct GenerationRun {
   std::map<int64_t, Finish> finishes;
   int64_t steps = 0;          // of the replica of rank 0
   std::vector<Meter> meters;  // by rank
+  std::vector<std::vector<Traffic>> traffic;
 };
 
 // What a test does behind a step of the leader, such as cancelling.

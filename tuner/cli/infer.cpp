@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
@@ -14,6 +13,7 @@
 #include "tuner/cli/measure_options.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/serve_options.h"
+#include "tuner/cli/single_ranks.h"
 #include "tuner/cli/stop_signals.h"
 #include "tuner/cli/trial_cluster.h"
 #include "tuner/report/phrases.h"
@@ -68,15 +68,9 @@ std::string title_of(const ServeRecommendation& r) {
                      rough_amount(r.best->predicted.tokens_per_second));
 }
 
-struct Ending {
-  ExitCode code = ExitCode::found;
-  std::string status = "found";
-};
-
 Ending ending_of(const ServeRecommendation& r, int stopped_by) {
   if (!r.best) return {ExitCode::nothing_fits, "nothing fits"};
-  if (stopped_by != 0)
-    return {stopped_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated, "interrupted"};
+  if (stopped_by != 0) return stopped_ending(stopped_by);
   if (r.measurement && r.measurement->lost > 0) return {ExitCode::partial, "partly measured"};
   if (!r.meets_budget()) return {ExitCode::target_missed, "target missed"};
   return {};
@@ -118,13 +112,7 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   const Ending ending = ending_of(r, signals.seen());
   print_answer(answer, arguments);
   store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
-  if (ending.status == "interrupted")
-    print_message(
-        "interrupted; what was measured is stored: the same command goes on from there\n");
-  else if (ending.code == ExitCode::partial)
-    print_message("some trials failed; `autotune runs show` tells why\n");
-  else if (r.measurement && r.measurement->race.budget_ended)
-    print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
+  tell_ending(ending, r.measurement && r.measurement->race.budget_ended);
   return static_cast<int>(ending.code);
 }
 
@@ -145,15 +133,36 @@ int show_trials(const ServeQuestion& asked, const ServeRestrictions& only,
   return 0;
 }
 
-// Trials of this machine tell nothing about another device or software.
-void refuse_foreign_device(const ServeScenario& scenario, const MeasureRequest& request) {
-  const bool on_gpus = request.device == TrialDevice::cuda;
-  const bool same = on_gpus ? request.this_host : scenario.cluster.device.is_cpu();
-  if (same && scenario.stack.name == "autotune") return;
-  throw engine::InputError(fmt::format(
-      "trials on {} cannot time {} under {}; leave out --gpu and --stack to make this "
-      "machine the cluster, or leave out --measure",
-      on_gpus ? "the GPUs here" : "this CPU", scenario.cluster.device.name, scenario.stack.name));
+// Predicts, and runs single ranks of the best plan.
+int confirm_too(const Arguments& arguments, const ServeQuestion& asked,
+                const ServeRestrictions& only, const MeasureRequest& request,
+                const Launcher& launcher, const Host& host) {
+  ServeScenario scenario = asked.scenario;
+  const auto recommended = [&] {
+    ServeRecommendation r = recommend_serving(scenario, only, asked.budgets, asked.gpu_hour_price);
+    tell_defaults(asked.defaults, r.assumptions);
+    return r;
+  };
+  ServeRecommendation r = recommended();
+  RankQuestion question{scenario.model, scenario.cluster, "infer", engine::Precision::bf16, {}};
+  if (r.best && r.best->plan.weights == ServeFormat::f32)
+    question.precision = engine::Precision::f32;
+  if (r.best)
+    question.slice = [&](const SliceRoom& room, std::string& why_not) {
+      return slice_of(scenario, r.best->plan, room, why_not);
+    };
+  return confirm_best(
+      arguments, request, launcher, host, question,
+      [&](std::optional<Confirmation> confirmation, std::string& title, Ending& ending) {
+        if (confirmation && confirmation->times_count) {
+          scenario.compute_factor = confirmation->compute_factor;
+          r = recommended();
+        }
+        r.confirmation = std::move(confirmation);
+        title = title_of(r);
+        ending = ending_of(r, 0);
+        return serve_recommendation_to_json(r);
+      });
 }
 
 int run_infer(const Arguments& arguments) {
@@ -172,7 +181,8 @@ int run_infer(const Arguments& arguments) {
   const ServeQuestion asked = serve_question_of(arguments, batch_is_one, cluster);
   refuse_impossible(asked.scenario, only);
   if (!launcher) return predict_only(arguments, asked, only);
-  refuse_foreign_device(asked.scenario, request);
+  if (!runs_whole_plans(asked.scenario.cluster, asked.scenario.stack.name, request))
+    return confirm_too(arguments, asked, only, request, *launcher, host);
   if (request.dry_run) return show_trials(asked, only, request, *launcher);
   return measure_too(arguments, asked, only, request, *launcher, host);
 }
@@ -217,11 +227,11 @@ Command infer_command() {
           "Predicts every legal plan (tensor and pipeline parallelism, replicas, batch, formats of "
           "weights and KV cache as far as they are asked for) and recommends the one with the "
           "highest throughput within the budgets; with --throughput-floor the one with the lowest "
-          "latency above it. With --device the plans that could win are measured, each trial is "
-          "stored, and what was measured decides. Requests come as a static batch, or as "
-          "--concurrency or --rate says, "
+          "latency above it. Requests come as a static batch, or as --concurrency or --rate says, "
           "which simulate the batching. No plan within the budgets: exit 4, with the nearest and "
-          "what would meet them.",
+          "what would meet them. With --device the plans that could win are measured, each trial "
+          "is stored, and what was measured decides; of a cluster that is not here, --measure auto "
+          "runs single ranks of the best plan and confirms what is counted.",
       .examples =
           {{"infer --model 175b --gpus 8 --output 64 --latency-budget 2s", "GPT-3 175B on 8 A100s"},
            {"infer --model llama-3.1-70b --gpus 8 --gpu h100-80gb --concurrency 64 --ttft "
@@ -233,6 +243,8 @@ Command infer_command() {
            {"infer --model gpt3-tiny --gpus 2 --device cpu --input 64 --output 32 --latency-budget "
             "1s",
             "Measure plans of two ranks on this machine"},
+           {"infer --model 175b --gpus 8 --measure auto",
+            "Confirm the best plan by single ranks of it on this machine"},
            {"infer --model llama-3.1-8b --gpus 4 --throughput-floor 20k --gpu-hour-price 2",
             "The lowest latency at 20,000 tokens/s, and its cost"}},
       .options = serve_scenario_options(),

@@ -3,23 +3,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/errors.h"
 #include "engine/base/units.h"
 #include "tuner/cli/answers.h"
 #include "tuner/cli/commands.h"
-#include "tuner/cli/gpu_cluster.h"
 #include "tuner/cli/measure_options.h"
 #include "tuner/cli/plan_file.h"
 #include "tuner/cli/progress.h"
 #include "tuner/cli/scenario_options.h"
+#include "tuner/cli/single_ranks.h"
 #include "tuner/cli/stop_signals.h"
 #include "tuner/cli/sweep.h"
 #include "tuner/cli/trial_cluster.h"
-#include "tuner/search/confirm.h"
 #include "tuner/search/measure.h"
 #include "tuner/search/recommendation.h"
 
@@ -60,66 +57,13 @@ int predict_only(const Arguments& arguments, const ScenarioAnswer& asked,
   return static_cast<int>(r.best ? ExitCode::found : ExitCode::nothing_fits);
 }
 
-// What happened to the trials, for the status of the run and the exit code.
-struct Ending {
-  ExitCode code = ExitCode::found;
-  std::string status = "found";
-};
-
 Ending ending_of(const Recommendation& r, int stopped_by) {
   if (!r.best) return {ExitCode::nothing_fits, "nothing fits"};
-  if (stopped_by != 0)
-    return {stopped_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated, "interrupted"};
+  if (stopped_by != 0) return stopped_ending(stopped_by);
   const auto lost = [](const PlanMeasurement& one) { return is_lost(one.outcome); };
-  const auto& plans = r.measurement->plans;
-  if (std::any_of(plans.begin(), plans.end(), lost)) return {ExitCode::partial, "partly measured"};
+  if (r.measurement && std::ranges::any_of(r.measurement->plans, lost))
+    return {ExitCode::partial, "partly measured"};
   return {};
-}
-
-void tell_ending(const Recommendation& r, const Ending& ending) {
-  if (ending.status == "interrupted")
-    print_message(
-        "interrupted; what was measured is stored: the same command goes on from there\n");
-  else if (ending.code == ExitCode::partial)
-    print_message("some trials failed; `autotune runs show` tells why\n");
-  else if (r.measurement && r.measurement->race.budget_ended)
-    print_message("the measuring budget ended; a longer --measure-budget goes on from there\n");
-}
-
-// The GPU of this machine that trials run on; none where they run on its processor.
-std::optional<DeviceSpec> trial_gpu(const MeasureRequest& request) {
-  if (request.device != TrialDevice::cuda) return std::nullopt;
-  return built_in_gpu_cluster(ask_worker(find_worker(request.device)), 1).device;
-}
-
-// What this machine has for single ranks of a plan.
-SliceRoom room_here(const Host& host, const MeasureRequest& request, engine::Precision precision,
-                    const std::optional<DeviceSpec>& gpu) {
-  constexpr double kMemoryShare = 0.7;  // of what is free
-  constexpr double kArithmetic = 0.7;   // of the peak, in whole layers
-  constexpr double kFirstTouch = 1e9;   // bytes/s
-  const engine::Precision stored =
-      precision == engine::Precision::f32 ? precision : engine::Precision::bf16;
-  if (gpu)
-    return {kMemoryShare * gpu->memory_bytes, request.budget_seconds,
-            kArithmetic * std::max(gpu->peak(stored), gpu->peak(engine::Precision::f32)),
-            gpu->memory_bytes_per_second};
-  const DeviceSpec device = host_cluster(host, 1, "").cluster.device;
-  const double peak = std::max(device.peak(stored), device.peak(engine::Precision::f32));
-  return {kMemoryShare * available_memory_bytes(), request.budget_seconds,
-          kArithmetic * peak * host.cores, kFirstTouch};
-}
-
-// Prints the trials of single ranks. Nothing is stored.
-int show_ranks(const Slice& slice, const Launcher& launcher) {
-  std::string text;
-  for (const SliceStage& stage : slice.stages)
-    text += fmt::format("rank {} of the {} stage of {} with {} layers: {}\n  {}\n", stage.rank,
-                        stage.place, engine::describe(slice.plan), slice.scenario.model.layers,
-                        engine::format_bytes(stage.bytes),
-                        fmt::join(launcher.command(1, "JOB.json"), " "));
-  print_result(text + fmt::format("About {} in all.\n", engine::format_seconds(slice.seconds)));
-  return 0;
 }
 
 // Predicts, and runs single ranks of the best plan.
@@ -128,49 +72,22 @@ int confirm_too(const Arguments& arguments, const ScenarioAnswer& asked,
                 const Launcher& launcher, const Host& host, const std::optional<Imported>& file) {
   Recommendation r = recommend(asked.scenario, restrictions);
   fill_in(r, asked, arguments);
-  const std::optional<DeviceSpec> gpu = trial_gpu(request);
-  std::optional<Slice> slice;
-  std::string why_not = "no plan fits, so there is nothing to confirm";
+  RankQuestion question{
+      asked.scenario.model, asked.scenario.cluster, "train", asked.scenario.workload.precision, {}};
   if (r.best)
-    slice = slice_of(asked.scenario, r.best->plan,
-                     room_here(host, request, asked.scenario.workload.precision, gpu), why_not);
-  const std::string nothing_run = "nothing was run: " + why_not + "\n";
-  if (request.dry_run && slice) return show_ranks(*slice, launcher);
-  if (request.dry_run) {
-    print_message(nothing_run);
-    return static_cast<int>(r.best ? ExitCode::partial : ExitCode::nothing_fits);
-  }
-  Store store(store_path(arguments));
-  const int64_t run = store.add_run(
-      unfinished_run(arguments, asked.scenario.model, asked.scenario.cluster, "train"));
-  Ending ending;
-  if (slice) {
-    Profiler profiler(store, run, launcher, host);
-    const StopSignals signals;
-    ProgressLine line;
-    const ConfirmOptions options = {
-        .times_count = gpu && gpu->name == asked.scenario.cluster.device.name,
-        .device = gpu ? fmt::format("this machine's {}", gpu->title)
-                      : fmt::format("this machine ({}, {} cores)", host.cpu, host.cores),
-        .stop = &signals.seen(),
-        .progress = [&](const std::string& text) { line.tell(text); }};
-    r.confirmation = confirm_plan(asked.scenario, *slice, profiler, options, *r.best);
-    if (!r.confirmation->is_complete()) ending = {ExitCode::partial, "partly confirmed"};
-    if (signals.seen() != 0)
-      ending = {signals.seen() == SIGINT ? ExitCode::interrupted : ExitCode::terminated,
-                "interrupted"};
-  } else {
-    ending = {ExitCode::partial, "found"};
-  }
-  if (!r.best) ending = {ExitCode::nothing_fits, "nothing fits"};
-  const nlohmann::json answer = answer_of(r, file);
-  print_answer(answer, arguments);
-  store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
-  if (slice)
-    tell_ending(r, ending);
-  else
-    print_message(nothing_run);
-  return static_cast<int>(ending.code);
+    question.slice = [&](const SliceRoom& room, std::string& why_not) {
+      return slice_of(asked.scenario, r.best->plan, room, why_not);
+    };
+  return confirm_best(
+      arguments, request, launcher, host, question,
+      [&](std::optional<Confirmation> confirmation, std::string& title, Ending& ending) {
+        r.confirmation = std::move(confirmation);
+        if (r.confirmation && r.confirmation->times_count)
+          take_measured_compute(r.confirmation->compute_factor, r.best->predicted);
+        title = title_of(r);
+        ending = ending_of(r, 0);
+        return answer_of(r, file);
+      });
 }
 
 int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
@@ -194,7 +111,7 @@ int measure_too(const Arguments& arguments, const ScenarioAnswer& asked,
   const Ending ending = ending_of(r, signals.seen());
   print_answer(answer, arguments);
   store.finish_run(run, title_of(r), ending.status, json_text(answer, -1));
-  tell_ending(r, ending);
+  tell_ending(ending, r.measurement && r.measurement->race.budget_ended);
   return static_cast<int>(ending.code);
 }
 
@@ -230,27 +147,6 @@ int show_trials(const ScenarioAnswer& asked, const Restrictions& restrictions,
   return 0;
 }
 
-// Whether trials here run whole plans. Of a cluster of other devices they run single ranks.
-bool runs_whole_plans(const Scenario& scenario, const MeasureRequest& request) {
-  const bool same =
-      request.device == TrialDevice::cuda ? request.this_host : scenario.cluster.device.is_cpu();
-  if (same && scenario.stack.name == "autotune") return true;
-  if (same)
-    throw engine::InputError(
-        fmt::format("trials run under the stack autotune, not {}; leave out --gpu and --stack to "
-                    "make this machine the cluster, or leave out --measure",
-                    scenario.stack.name));
-  if (!request.automatic)
-    throw engine::InputError(
-        fmt::format("this machine has no {} to time plans on; --measure auto runs single ranks of "
-                    "the best plan to confirm its bytes, products and messages",
-                    scenario.cluster.device.name));
-  if (request.launcher != LauncherKind::local)
-    throw engine::InputError(
-        "single ranks of a plan run on this machine; leave out --launcher, or leave out --gpu");
-  return false;
-}
-
 int run_train(const Arguments& arguments) {
   if (const auto& counts = arguments.integers("--gpus"); counts.size() > 1)
     return run_sweep(arguments, counts);
@@ -271,7 +167,7 @@ int run_train(const Arguments& arguments) {
   refuse_impossible(asked.scenario, restrictions);
   if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
   if (!launcher) return predict_only(arguments, asked, restrictions, file);
-  if (!runs_whole_plans(asked.scenario, request))
+  if (!runs_whole_plans(asked.scenario.cluster, asked.scenario.stack.name, request))
     return confirm_too(arguments, asked, restrictions, request, *launcher, host, file);
   if (request.dry_run) return show_trials(asked, restrictions, request, *launcher);
   return measure_too(arguments, asked, restrictions, request, *launcher, host, file);
@@ -285,19 +181,20 @@ Command train_command() {
       .summary = "Find the fastest plan to train a model on a number of GPUs",
       .description =
           "Predicts every legal plan (tensor, pipeline, data and context parallelism, "
-          "interleaving, "
-          "sequence parallelism, micro-batch, recomputation, optimizer sharding), drops those that "
-          "do not fit, and recommends the fastest, with its reasons and its error band. The "
-          "options "
-          "of a plan restrict the search and take lists. With --device the plans that could win "
-          "are "
-          "measured in short trials, each stored, and what was measured decides.",
+          "interleaving, sequence parallelism, micro-batch, recomputation, optimizer sharding), "
+          "drops those that do not fit, and recommends the fastest, with its reasons and its error "
+          "band. The options of a plan restrict the search and take lists. With --device the plans "
+          "that could win are measured in short trials, each stored, and what was measured "
+          "decides; of a cluster that is not here, --measure auto runs single ranks of the best "
+          "plan and confirms what is counted.",
       .examples = {{"train --model 175b --gpus 1024", "GPT-3 175B on 1,024 A100s"},
                    {"train --model llama-3.1-70b --gpus 64 --gpu h100-80gb", "Llama 70B on H100s"},
                    {"train --model ./config.json --gpus 8 --gpu a100-40gb --json",
                     "A model of your own"},
                    {"train --model gpt3-tiny --gpus 4 --device cpu",
                     "Measure plans of four ranks on this machine"},
+                   {"train --model 175b --gpus 1024 --measure auto",
+                    "Confirm the best plan by single ranks of it on this machine"},
                    {"train --model 175b --gpus 256,512,1024 --gpu-hour-price 2",
                     "How it scales, how long it takes, what it costs"},
                    {"train --model 175b --gpus 1024 --tp 4,8 --no-sp --recompute none,full",

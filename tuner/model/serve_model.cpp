@@ -61,9 +61,10 @@ ServeModel::ServeModel(const ServeScenario& scenario, const ServePlan& plan)
 
 void ServeModel::size_layers() {
   const engine::ModelSpec& model = scenario_->model;
-  const int64_t vocab = engine::padded_vocab(model.vocab, 1, plan_.tp);
+  const int64_t vocab =
+      engine::padded_vocab(model.vocab, scenario_->stack.vocab_multiple, plan_.tp);
   const engine::RankParameters rank = engine::rank_parameters(model, plan_.tp, vocab);
-  const double element = activation_element(scenario_->cluster.device);
+  const double element = plan_.weights == ServeFormat::f32 ? 4 : 2;  // of what is at the ends
   const double split = bytes_of(split_format(plan_.weights, !model.is_dense()));
   const auto sized = [&](int64_t count, int64_t parameters) {
     const auto each = static_cast<double>(parameters);
@@ -74,11 +75,11 @@ void ServeModel::size_layers() {
   expert_parameters_ = static_cast<double>(rank.expert);
   expert_bytes_ = expert_parameters_ * bytes_of(plan_.weights);
   head_weights_ = static_cast<double>(rank.head);
-  const double first = static_cast<double>(rank.embedding + rank.positions) * element;
-  const double last = static_cast<double>(rank.head + rank.final_norm) * element;
   // A tied matrix is held once where both ends are on one GPU.
-  const bool both = plan_.pp == 1;
-  end_bytes_ = both ? first + (model.tied_embeddings ? 0 : last) : std::max(first, last);
+  const int64_t head = model.tied_embeddings && plan_.pp == 1 ? 0 : rank.head;
+  first_bytes_ = static_cast<double>(rank.embedding + rank.positions) * element;
+  last_bytes_ = static_cast<double>(head + rank.final_norm) * element;
+  stage_layers_ = stage_layers(model.layers, plan_.pp);
 }
 
 // Latent attention keeps one compressed vector and the rotary part of a key for all heads, on every
@@ -227,6 +228,9 @@ ServeParts ServeModel::iteration(const Iteration& work) const {
   parts[ServePart::weights] += logits;
   parts[ServePart::overhead] +=
       layers() * rates.layer_seconds + rates.step_seconds + rates.sequence_seconds * rows;
+  for (size_t part = 0; part < parts.seconds.size(); ++part)
+    if (static_cast<ServePart>(part) != ServePart::communication)
+      parts.seconds[part] *= scenario_->compute_factor;
   if (plan_.pp > 1) {
     const Interconnect& link = scenario_->cluster.interconnect;
     const bool inside = plan_.tp * plan_.pp <= link.domain_gpus || link.nic_bytes_per_second <= 0;
@@ -265,14 +269,36 @@ double ServeModel::activation_bytes(double sequences) const {
          stack.logit_bytes * rows * static_cast<double>(model.vocab);
 }
 
-// The fullest stage has as many of the heavier layers as there are.
+double ServeModel::layer_bytes(double mixtures, double others) const {
+  const auto experts = static_cast<double>(scenario_->model.moe.experts);
+  const double mixture = mixture_.bytes + experts * expert_bytes_ / plan_.tp;
+  return mixtures * mixture + others * dense_.bytes;
+}
+
+// The first layers of a mixture may be dense.
+double ServeModel::weight_bytes(int stage) const {
+  const auto here = stage_layers_.begin() + stage;
+  const double before = std::accumulate(stage_layers_.begin(), here, 0.0), count = *here;
+  const double dense = std::clamp(dense_.count - before, 0.0, count);
+  double bytes = layer_bytes(count - dense, dense);
+  if (stage == 0) bytes += first_bytes_;
+  if (stage == plan_.pp - 1) bytes += last_bytes_;
+  return bytes;
+}
+
+// It has as many of the heavier layers as there are: stacks put uneven ones on stages of their own
+// choice.
 double ServeModel::weight_bytes() const {
-  const engine::ModelSpec& model = scenario_->model;
   const double stage = std::ceil(layers() / plan_.pp);
-  const double mixture =
-      mixture_.bytes + static_cast<double>(model.moe.experts) * expert_bytes_ / plan_.tp;
   const double mixtures = std::min(mixture_.count, stage);
-  return mixtures * mixture + (stage - mixtures) * dense_.bytes + end_bytes_;
+  const double ends =
+      plan_.pp == 1 ? first_bytes_ + last_bytes_ : std::max(first_bytes_, last_bytes_);
+  return layer_bytes(mixtures, stage - mixtures) + ends;
+}
+
+double ServeModel::kv_bytes(int stage, double sequences) const {
+  return sequences * sequence_tokens() * kv_layer_bytes_ *
+         stage_layers_[static_cast<size_t>(stage)];
 }
 
 double ServeModel::runtime_bytes() const {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "engine/plan/model_spec.h"
 #include "engine/plan/outcome.h"
@@ -72,6 +73,11 @@ class ServeModel {
   // Tokens of KV cache that a sequence of the workload's full length takes: whole pages.
   double sequence_tokens() const;
 
+  // Weights that a GPU of a stage holds, and the KV cache of `sequences` at their full length; of
+  // layers that the stages do not divide the first ones have one more.
+  double weight_bytes(int stage) const;
+  double kv_bytes(int stage, double sequences) const;
+
   // Whether the workload is one batch that is held as a whole. Else more sequences than the KV
   // cache has room for wait for their turn.
   bool runs_whole_batch() const;
@@ -98,7 +104,8 @@ class ServeModel {
   double elementwise_width() const;
   double layers() const { return dense_.count + mixture_.count; }
   double activation_bytes(double sequences) const;
-  double weight_bytes() const;
+  double layer_bytes(double mixtures, double others) const;
+  double weight_bytes() const;  // of the fullest stage
   double runtime_bytes() const;
 
   const ServeScenario* scenario_;
@@ -117,7 +124,8 @@ class ServeModel {
   double prompt_width_ = 0;  // the same within a prompt
   double reread_ = 1;        // how often the KV cache is read, in bytes of memory time
   double head_weights_ = 0;
-  double end_bytes_ = 0;  // embedding and head of a stage that has both, or the larger
+  double first_bytes_ = 0, last_bytes_ = 0;  // embedding and positions; final norm and head
+  std::vector<int> stage_layers_;
   double kv_token_bytes_ = 0;
   // On a CPU the ranks share the cores: above 1 they take turns.
   double turns_ = 1;

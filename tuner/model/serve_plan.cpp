@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "engine/base/json_reader.h"
 
@@ -53,6 +52,12 @@ std::string describe(const ServePlan& plan) {
   if (plan.replicas > 1) text += fmt::format("{} replicas  ", plan.replicas);
   return text + fmt::format("batch {}  {} weights  {} KV", plan.batch, name_of(plan.weights),
                             name_of(plan.kv));
+}
+
+std::vector<int> stage_layers(int64_t layers, int pp) {
+  std::vector<int> counts(static_cast<size_t>(pp), static_cast<int>(layers / pp));
+  for (int64_t i = 0; i < layers % pp; ++i) ++counts[static_cast<size_t>(i)];
+  return counts;
 }
 
 nlohmann::json serve_plan_to_json(const ServePlan& plan) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/plan/precision.h"
 #include "tuner/model/cluster_spec.h"
@@ -45,6 +46,9 @@ struct ServePlan {
 
 // "TP 8  PP 2  4 replicas  batch 16  fp8 weights  bf16 KV", axes of size 1 left out.
 std::string describe(const ServePlan& plan);
+
+// Layers of each of pp stages: as many, or one more on the first ones.
+std::vector<int> stage_layers(int64_t layers, int pp);
 
 nlohmann::json serve_plan_to_json(const ServePlan& plan);
 // Throws InputError with every problem, naming `source`.

@@ -34,6 +34,7 @@ struct ServeScenario {
   // By ServeFormat of the weights.
   std::array<ServeRates, kServeFormatNames.size()> rates;
   ReduceCurves curves;
+  double compute_factor = 1;  // measured over predicted, of what a device computes by itself
 
   const ServeRates& rates_of(ServeFormat weights) const {
     return rates[static_cast<size_t>(weights)];

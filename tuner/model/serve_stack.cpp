@@ -129,6 +129,7 @@ ServeStack serve_stack_from_json(const Json& json, const std::string& source) {
   stack.micro_batches = file.flag("micro_batches");
   stack.micro_batch_tokens = file.integer("micro_batch_tokens", {0, int64_t{1} << 40}, 0);
   stack.divisible_vocab = file.flag("divisible_vocab");
+  stack.vocab_multiple = file.integer("vocab_multiple", {1, 1 << 20}, 1);
   stack.prompt_tokens = file.integer("prompt_tokens", {1, int64_t{1} << 40});
   stack.splits_prompts = file.flag("splits_prompts", false);
   stack.sequences = file.integer("sequences", {1, int64_t{1} << 40});

@@ -51,6 +51,7 @@ struct ServeStack {
   // it can be; 0 = into as many parts as there are stages.
   int64_t micro_batch_tokens = 0;
   bool divisible_vocab = false;   // the vocabulary must divide by tp
+  int64_t vocab_multiple = 1;     // it is padded to this · tp
   int64_t prompt_tokens = 0;      // of one iteration at most, in-flight batching
   bool splits_prompts = false;    // fills iterations up with the beginning of a prompt
   int64_t sequences = 0;          // in flight at most

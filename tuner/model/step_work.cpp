@@ -50,11 +50,9 @@ int full_layers(const Recompute& recompute, int layers) {
 double product_flops(const Counter& c, int stage, const engine::Partition& partition) {
   const ModelSpec& model = c.model;
   const double tokens = static_cast<double>(c.tokens);
-  const int64_t kv_heads = std::max<int64_t>(1, model.kv_heads / c.plan.tp);
   const int64_t query = model.q_width() / c.plan.tp;
-  const int64_t columns = 2 * query + 2 * kv_heads * model.head_dim +
-                          (model.gated_mlp ? 3 : 2) * model.ffn_hidden / c.plan.tp;
-  const double linear = 2 * tokens * static_cast<double>(model.hidden * columns);
+  const double linear =
+      2 * tokens * static_cast<double>(model.hidden * product_columns(model, c.plan.tp));
   // Scores; the weighted sum of the values costs the same.
   const double scores = c.unfused ? 2 * tokens * static_cast<double>(c.workload.seq * query) : 0;
   const double forward = linear + 2 * scores;
@@ -121,6 +119,12 @@ void add_replicas(Counter& c, int64_t units, int64_t elements, int64_t times) {
 }
 
 }  // namespace
+
+int64_t product_columns(const ModelSpec& model, int tp) {
+  const int64_t kv_heads = std::max<int64_t>(1, model.kv_heads / tp);
+  return 2 * model.q_width() / tp + 2 * kv_heads * model.head_dim +
+         (model.gated_mlp ? 3 : 2) * model.ffn_hidden / tp;
+}
 
 StepWork step_work(const Scenario& scenario, const ParallelPlan& plan, int stage) {
   const ModelSpec& model = scenario.model;

@@ -1,5 +1,5 @@
-// StepWork: the matrix products and the messages of one training step, as this project's engine
-// counts them.
+// StepWork: the matrix products and the messages of one step, as this project's engine counts them:
+// of training here, of serving in serve_work.h.
 #pragma once
 #include <vector>
 
@@ -19,6 +19,9 @@ struct StepWork {
   // rank's share of them, and not what an algorithm puts on the wire.
   std::vector<engine::Traffic> traffic;
 };
+
+// Columns, or rows, of all weight matrices of a dense layer on a rank; the other side is hidden.
+int64_t product_columns(const engine::ModelSpec& model, int tp);
 
 StepWork step_work(const Scenario& scenario, const engine::ParallelPlan& plan, int stage);
 

@@ -95,7 +95,7 @@ struct ConfirmedStageRecord {
 };
 
 struct ConfirmationRecord {
-  std::string slice, device, precision;
+  std::string plan, slice, device, precision;
   int64_t slice_layers = 0, plan_layers = 0;
   bool times_count = false;
   double compute_factor = 1;

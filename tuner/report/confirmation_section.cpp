@@ -73,10 +73,9 @@ Table times_table(const ConfirmationRecord& confirmation) {
 
 std::string what_was_run(const ConfirmationRecord& c) {
   return fmt::format(
-      "Ranks of this plan ran alone on {}, all others being phantoms: as {} in {} with {} of {} "
-      "layers, every shard in its true shape. What is left out enters by the number of layers, "
-      "chunks and micro-batches.",
-      c.device, c.slice, c.precision, c.slice_layers, c.plan_layers);
+      "Ranks of {} ran alone on {}, all others being phantoms: as {} in {} with {} of {} layers, "
+      "every shard in its true shape. What is left out enters by its number only.",
+      c.plan, c.device, c.slice, c.precision, c.slice_layers, c.plan_layers);
 }
 
 std::string what_it_says(const ConfirmationRecord& c) {
@@ -116,6 +115,7 @@ Section confirmation_section(const ConfirmationRecord& confirmation) {
 
 ConfirmationRecord read_confirmation(ObjectReader reader) {
   ConfirmationRecord record;
+  record.plan = reader.text("plan", "this plan");
   record.slice = reader.text("slice_text", "");
   record.device = reader.text("device", "");
   record.precision = reader.text("precision", "");

@@ -80,6 +80,7 @@ std::optional<ServeMeasuredRecord> read_measured(ObjectReader& reader) {
   measured.tokens_per_second = m.number("tokens_per_second", {}, 0.0);
   measured.peak_bytes = m.object("memory").number("peak_bytes", {}, 0.0);
   measured.samples = static_cast<int64_t>(m.value("samples_seconds").size());
+  measured.sustained = m.flag("sustained", true);
   measured.meets = m.flag("meets_budget", false);
   return measured;
 }
@@ -154,6 +155,8 @@ InferAnswer read_infer_answer(const Json& json) {
     answer.spent_seconds = account.number("spent_seconds", {}, 0.0);
     answer.correction = account.number("correction", {}, 1.0);
   }
+  if (reader.has("confirmation"))
+    answer.confirmation = read_confirmation(reader.object("confirmation"));
   answer.reasons = read_texts(reader, "reasons");
   answer.remedies = read_texts(reader, "remedies");
   answer.hints = read_texts(reader, "hints");

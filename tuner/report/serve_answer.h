@@ -25,7 +25,7 @@ struct ServeMeasuredRecord {
   double latency = 0, ttft = 0, tpot = 0, tokens_per_second = 0;
   double peak_bytes = 0;
   int64_t samples = 0;
-  bool meets = false;
+  bool sustained = true, meets = false;
 };
 
 struct ServeRecord {
@@ -72,6 +72,7 @@ struct InferAnswer {
   // Trials, where any were asked for.
   std::optional<int64_t> new_trials = {};
   double spent_seconds = 0, correction = 1;
+  std::optional<ConfirmationRecord> confirmation = {};
   std::optional<ServeRecord> best, smallest;
   std::vector<ServeRunnerUpRecord> runners_up;
   std::vector<ServeRecord> frontier;

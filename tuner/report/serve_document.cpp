@@ -76,7 +76,7 @@ void add_quantities(const ServeRecord& record, Section& section) {
                   format_bytes(record.peak_bytes), format_bytes(record.capacity_bytes),
                   format_grouped(static_cast<int64_t>(record.kv_token_capacity))),
       record.fits ? Tone::plain : Tone::bad});
-  if (!record.sustained)
+  if (!record.sustained && !record.measured)
     section.blocks.emplace_back(Sentence{
         "requests arrive faster than they are served: the queue grows without end", Tone::bad});
 }
@@ -92,6 +92,9 @@ void add_measured(const ServeMeasuredRecord& m, Section& section) {
                   format_seconds(m.latency), format_seconds(m.ttft), format_seconds(m.tpot),
                   rough_amount(m.tokens_per_second), format_bytes(m.peak_bytes), m.samples),
       Tone::strong});
+  if (!m.sustained)
+    section.blocks.emplace_back(
+        Sentence{"requests arrived faster than they were served", Tone::bad});
 }
 
 Section best_section(const InferAnswer& answer) {
@@ -363,6 +366,7 @@ Document document_of(const InferAnswer& answer) {
     document.figures = figures_of(answer);
     document.add(bullets("Hints", answer.hints));
     document.add(runners_up_section(answer));
+    if (answer.confirmation) document.add(confirmation_section(*answer.confirmation));
     document.add(with_chart(latency_section(*answer.best), latency_chart(answer)));
     document.add(with_chart(memory_section(*answer.best), serve_memory_chart(answer)));
     document.add(frontier_section(answer));

@@ -8,25 +8,19 @@
 
 #include "engine/base/units.h"
 #include "tuner/model/cost_model.h"
-#include "tuner/model/memory_model.h"
-#include "tuner/model/step_work.h"
-#include "tuner/profile/statistics.h"
 
 namespace tuner {
 
-using engine::MemoryUse;
 using engine::Outcome;
 using engine::OutcomeStatus;
 
 namespace {
 
 constexpr int64_t kTimedSamples = 5;
+constexpr int64_t kTimedWarmUp = 2;
 constexpr double kLeastDeadline = 120;
 constexpr double kPatience = 20;  // times what is expected
 
-// What the engine counts exactly; the others come and go within a bound.
-constexpr MemoryUse kExact[] = {MemoryUse::parameter, MemoryUse::gradient, MemoryUse::optimizer,
-                                MemoryUse::activation, MemoryUse::recompute};
 // What a device does by itself, whatever its neighbours do.
 constexpr StepPart kComputed[] = {StepPart::gemm,        StepPart::attention,
                                   StepPart::elementwise, StepPart::launch,
@@ -47,20 +41,16 @@ Messages messages_of(const std::vector<engine::Traffic>& traffic) {
   return messages;
 }
 
-std::vector<ConfirmedCount> compare(const Slice& slice, const SliceStage& stage,
-                                    const Outcome& metered) {
+std::vector<ConfirmedCount> compare(const SingleRank& rank, const Outcome& metered) {
   using Unit = ConfirmedCount::Unit;
-  const engine::StageMemory predicted =
-      MemoryModel(slice.scenario).evaluate(slice.plan).stages[static_cast<size_t>(stage.stage)];
-  const StepWork work = step_work(slice.scenario, slice.plan, stage.stage);
   std::vector<ConfirmedCount> counts;
   if (!metered.memory.stages.empty())
-    for (const MemoryUse use : kExact)
-      counts.push_back({fmt::format("{} memory", name_of(use)), Unit::bytes, predicted[use],
+    for (const auto& [use, predicted] : rank.memory)
+      counts.push_back({fmt::format("{} memory", name_of(use)), Unit::bytes, predicted,
                         metered.memory.stages.front()[use]});
   counts.push_back(
-      {"matrix products", Unit::flops, work.matmul_flops, metered.matmul_flops_per_rank});
-  Messages expected = messages_of(work.traffic), seen = messages_of(metered.traffic);
+      {"matrix products", Unit::flops, rank.work.matmul_flops, metered.matmul_flops_per_rank});
+  Messages expected = messages_of(rank.work.traffic), seen = messages_of(metered.traffic);
   for (const auto& [name, counted] : seen) expected.try_emplace(name);
   for (const auto& [name, count] : expected) {
     counts.push_back({name, Unit::messages, count.first, seen[name].first});
@@ -72,26 +62,33 @@ std::vector<ConfirmedCount> compare(const Slice& slice, const SliceStage& stage,
   return counts;
 }
 
-// Seconds of a step that the stage computes, as predicted for the slice on the cluster's device.
-double predicted_compute(const Slice& slice, const SliceStage& stage) {
-  Scenario scenario = slice.scenario;
-  const CostModel model(scenario);
-  const MicroBatchCost cost = model.micro_batch_cost(slice.plan);
-  const auto layers = static_cast<double>(scenario.model.layers) / slice.plan.pp;
-  const LayerCost& layer = cost.layer;
-  double recompute = 0;
-  if (slice.plan.recompute.mode == engine::Recompute::Mode::selective)
-    recompute = layer.recompute_selective;
-  else if (slice.plan.recompute.mode == engine::Recompute::Mode::full)
-    recompute = layer.recompute_full;
-  double seconds =
-      layers * (layer.gemm + layer.attention + layer.elementwise + layer.launch + recompute);
-  if (stage.stage == 0) seconds += cost.embedding_forward + cost.embedding_backward;
-  if (stage.stage == slice.plan.pp - 1) seconds += cost.head_forward + cost.head_backward;
-  return seconds * static_cast<double>(slice.plan.micro_batches());
+std::string progress_text(const Slice& slice, size_t place) {
+  const SingleRank& rank = slice.ranks[place];
+  return fmt::format("rank {} of the {} stage alone, {} of {}: {}, {} matrix FLOP; about {} in all",
+                     rank.job.phantom_rank, rank.place, place + 1, slice.ranks.size(),
+                     engine::format_bytes(rank.bytes), engine::format_count(rank.work.matmul_flops),
+                     engine::format_seconds(slice.seconds));
 }
 
-// Scales what a device computes; what it waits for stays predicted.
+ConfirmedStage stage_of(const SingleRank& rank, const Measurement& found) {
+  ConfirmedStage row{.stage = rank.stage,
+                     .place = rank.place,
+                     .rank = rank.job.phantom_rank,
+                     .status = found.outcome.status,
+                     .reason = found.outcome.reason,
+                     .trials = found.trials,
+                     .measured_seconds = found.outcome.step_seconds,
+                     .predicted_bytes = rank.bytes,
+                     .peak_bytes = found.outcome.memory.peak_bytes,
+                     .counts = {}};
+  if (row.status != OutcomeStatus::ok) return row;
+  row.counts = compare(rank, found.outcome);
+  row.predicted_seconds = rank.seconds;
+  return row;
+}
+
+}  // namespace
+
 void take_measured_compute(double factor, Outcome& predicted) {
   double sum = 0;
   for (auto& [name, seconds] : predicted.breakdown_seconds) {
@@ -108,70 +105,37 @@ void take_measured_compute(double factor, Outcome& predicted) {
   predicted.mfu /= ratio;
 }
 
-}  // namespace
-
-engine::Job job_of(const Slice& slice, const SliceStage& stage, bool times_count) {
-  engine::Job job;
-  job.model = slice.scenario.model;
-  job.plan = slice.plan;
-  job.workload = slice.scenario.workload;
-  job.workload.tokens = 1;
-  job.warmup_steps = times_count ? 2 : 0;
-  job.phantom_rank = stage.rank;
-  return job;
-}
-
-Confirmation confirm_plan(const Scenario& scenario, const Slice& slice, Profiler& profiler,
-                          const ConfirmOptions& options, PlanAnswer& answer) {
-  Confirmation result;
-  result.of = answer.plan;
-  result.of_layers = scenario.model.layers;
-  result.slice = slice.plan;
-  result.layers = slice.scenario.model.layers;
-  result.device = options.device;
-  result.times_count = options.times_count;
-  result.precision = slice.scenario.workload.precision;
+Confirmation confirm_slice(const Slice& slice, Profiler& profiler, const ConfirmOptions& options) {
+  Confirmation result{.of = slice.of,
+                      .of_layers = slice.of_layers,
+                      .slice = slice.plan,
+                      .slice_text = slice.text,
+                      .layers = slice.layers,
+                      .precision = slice.ranks.front().job.workload.precision,
+                      .device = options.device,
+                      .times_count = options.times_count,
+                      .stages = {}};
+  const auto stopped = [&] { return options.stop != nullptr && *options.stop != 0; };
+  TrialLimits limits;
+  limits.deadline_seconds = std::max(kLeastDeadline, kPatience * slice.seconds);
+  limits.stop = options.stop;
   double measured = 0, predicted = 0;
-  for (size_t i = 0; i < slice.stages.size(); ++i) {
-    const SliceStage& stage = slice.stages[i];
-    if (options.stop != nullptr && *options.stop != 0) result.interrupted = true;
-    if (result.interrupted) break;
-    if (options.progress)
-      options.progress(fmt::format(
-          "rank {} of the {} stage alone, {} of {}: {}, {} matrix FLOP; about {} in all",
-          stage.rank, stage.place, i + 1, slice.stages.size(), engine::format_bytes(stage.bytes),
-          engine::format_count(stage.flops), engine::format_seconds(slice.seconds)));
-    TrialLimits limits;
-    limits.deadline_seconds = std::max(kLeastDeadline, kPatience * slice.seconds);
-    limits.stop = options.stop;
-    const Measurement found = profiler.measure(job_of(slice, stage, options.times_count),
-                                               options.times_count ? kTimedSamples : 1, limits);
+  for (size_t i = 0; i < slice.ranks.size() && !stopped(); ++i) {
+    if (options.progress) options.progress(progress_text(slice, i));
+    engine::Job job = slice.ranks[i].job;
+    job.warmup_steps = options.times_count ? kTimedWarmUp : 0;
+    const Measurement found =
+        profiler.measure(std::move(job), options.times_count ? kTimedSamples : 1, limits);
     result.new_trials += found.new_trials;
     result.spent_seconds += found.spent_seconds;
-    ConfirmedStage row{stage.stage,
-                       stage.place,
-                       stage.rank,
-                       found.outcome.status,
-                       found.outcome.reason,
-                       found.trials,
-                       found.outcome.step_seconds,
-                       0,
-                       stage.bytes,
-                       found.outcome.memory.peak_bytes,
-                       {}};
-    if (found.outcome.status == OutcomeStatus::ok) {
-      row.counts = compare(slice, stage, found.outcome);
-      row.predicted_seconds = predicted_compute(slice, stage);
-      measured += row.measured_seconds;
-      predicted += row.predicted_seconds;
-    }
-    result.stages.push_back(std::move(row));
-    if (options.stop != nullptr && *options.stop != 0) result.interrupted = true;
+    const ConfirmedStage& row = result.stages.emplace_back(stage_of(slice.ranks[i], found));
+    if (row.status != OutcomeStatus::ok) continue;
+    measured += row.measured_seconds;
+    predicted += row.predicted_seconds;
   }
-  if (options.times_count && measured > 0 && predicted > 0) {
+  result.interrupted = stopped();
+  if (options.times_count && measured > 0 && predicted > 0)
     result.compute_factor = measured / predicted;
-    take_measured_compute(result.compute_factor, answer.predicted);
-  }
   return result;
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "tuner/profile/profiler.h"
-#include "tuner/search/recommendation.h"
 #include "tuner/search/slice.h"
 
 namespace tuner {
@@ -20,12 +19,11 @@ struct ConfirmOptions {
   std::function<void(const std::string&)> progress = {};
 };
 
-// The job of one stage: its rank alone, among phantoms.
-engine::Job job_of(const Slice& slice, const SliceStage& stage, bool times_count);
+// Runs the ranks of the slice, one after the other, each stored.
+Confirmation confirm_slice(const Slice& slice, Profiler& profiler, const ConfirmOptions& options);
 
-// Runs the first, a middle and the last stage of the slice, one after the other, each stored. Where
-// times count, the parts of `answer` that a device computes are scaled by measured over predicted.
-Confirmation confirm_plan(const Scenario& scenario, const Slice& slice, Profiler& profiler,
-                          const ConfirmOptions& options, PlanAnswer& answer);
+// Scales the parts of a predicted training step that a device computes, as it was measured to; what
+// it waits for stays predicted.
+void take_measured_compute(double factor, engine::Outcome& predicted);
 
 }  // namespace tuner

@@ -4,13 +4,18 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/plan/outcome.h"
 #include "engine/plan/parallel_plan.h"
 #include "engine/plan/precision.h"
+#include "tuner/model/serve_plan.h"
 
 namespace tuner {
+
+using AnyPlan = std::variant<engine::ParallelPlan, ServePlan>;  // of training, of serving
+std::string text_of(const AnyPlan& plan);
 
 struct ConfirmedCount {
   enum class Unit : uint8_t { bytes, flops, messages };
@@ -33,10 +38,11 @@ struct ConfirmedStage {
 };
 
 struct Confirmation {
-  engine::ParallelPlan of;     // the plan
-  int64_t of_layers = 0;       // of the model
-  engine::ParallelPlan slice;  // what was run of it
-  int64_t layers = 0;          // of the slice, all stages
+  AnyPlan of;             // the plan
+  int64_t of_layers = 0;  // of the model
+  AnyPlan slice;          // what was run of it
+  std::string slice_text;
+  int64_t layers = 0;  // of the slice, all stages
   engine::Precision precision = engine::Precision::bf16;
   std::string device;         // that ran it
   bool times_count = false;   // it is the cluster's device

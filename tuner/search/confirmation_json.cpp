@@ -33,7 +33,16 @@ Json stage_json(const ConfirmedStage& stage) {
           {"counts", std::move(counts)}};
 }
 
+Json plan_json(const AnyPlan& plan, int64_t layers) {
+  if (const auto* serving = std::get_if<ServePlan>(&plan)) return serve_plan_to_json(*serving);
+  return engine::plan_to_json(std::get<engine::ParallelPlan>(plan), layers);
+}
+
 }  // namespace
+
+std::string text_of(const AnyPlan& plan) {
+  return std::visit([](const auto& one) { return describe(one); }, plan);
+}
 
 bool Confirmation::is_complete() const {
   return !interrupted && std::all_of(stages.begin(), stages.end(), [](const ConfirmedStage& stage) {
@@ -44,10 +53,10 @@ bool Confirmation::is_complete() const {
 Json confirmation_to_json(const Confirmation& c) {
   Json stages = Json::array();
   for (const ConfirmedStage& stage : c.stages) stages.push_back(stage_json(stage));
-  return {{"plan", engine::describe(c.of)},
+  return {{"plan", text_of(c.of)},
           {"plan_layers", c.of_layers},
-          {"slice", engine::plan_to_json(c.slice, c.layers)},
-          {"slice_text", engine::describe(c.slice)},
+          {"slice", plan_json(c.slice, c.layers)},
+          {"slice_text", c.slice_text},
           {"slice_layers", c.layers},
           {"precision", name_of(c.precision)},
           {"device", c.device},

@@ -112,6 +112,7 @@ Json measured_json(const ServeCandidate& c) {
   json["ttft_seconds"] = serving.ttft_seconds.p50;
   json["tpot_seconds"] = serving.tpot_seconds.p50;
   json["tokens_per_second"] = serving.tokens_per_second;
+  json["sustained"] = c.carries_load();
   json["meets_budget"] = c.meets();
   return json;
 }
@@ -171,6 +172,7 @@ Json serve_recommendation_to_json(const ServeRecommendation& r) {
             {"meets", r.search.meets},
             {"seconds", r.search.seconds}}},
           {"measurement", measurement_json(r.measurement)},
+          {"confirmation", r.confirmation ? confirmation_to_json(*r.confirmation) : Json(nullptr)},
           {"meets_budget", r.meets_budget()},
           {"best", optional_candidate(r.best, r.budgets, r.gpu_hour_price)},
           {"runners_up", std::move(runners_up)},

@@ -18,14 +18,6 @@ constexpr double kWorthwhile = 1.02;
 constexpr double kCorrelation = 0.5;
 constexpr size_t kSeeds = 4;  // degrees that are tried in any case
 
-// Layers of each stage, where they are not equal: the first ones have one more.
-std::vector<int> stage_layers(const engine::ModelSpec& model, int pp) {
-  if (model.layers % pp == 0) return {};
-  std::vector<int> layers(static_cast<size_t>(pp), static_cast<int>(model.layers / pp));
-  for (int64_t i = 0; i < model.layers % pp; ++i) ++layers[static_cast<size_t>(i)];
-  return layers;
-}
-
 // What complete trials of a plan told, its latency the median of the first samples.
 engine::Outcome outcome_of(const Racer& racer, int64_t samples) {
   engine::Outcome outcome = racer.measurement.outcome;
@@ -50,13 +42,13 @@ std::vector<ServeCandidate*> worthwhile(const ServeBudgets& budgets,
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return a->predicted.latency_seconds < b->predicted.latency_seconds;
   });
-  using Kind = std::tuple<int, int, int, ServeFormat>;
+  using Kind = std::tuple<int, int, int, int, ServeFormat>;
   std::map<Kind, Standing> known;
   std::erase_if(order, [&](const ServeCandidate* candidate) {
     const ServePlan& plan = candidate->plan;
     const Standing standing = standing_of(budgets, *candidate);
     const auto [place, is_new] =
-        known.emplace(Kind{plan.tp, plan.pp, plan.replicas, plan.weights}, standing);
+        known.emplace(Kind{plan.tp, plan.ep, plan.pp, plan.replicas, plan.weights}, standing);
     if (is_new) return false;
     Standing& last = place->second;
     const bool promises =
@@ -73,7 +65,9 @@ class ServeMeasuring {
  public:
   ServeMeasuring(const ServeScenario& scenario, const ServeBudgets& budgets,
                  std::vector<ServeCandidate>& candidates)
-      : budgets_(budgets), candidates_(worthwhile(budgets, candidates)) {
+      : workload_(scenario.workload),
+        budgets_(budgets),
+        candidates_(worthwhile(budgets, candidates)) {
     for (const ServeCandidate* candidate : candidates_) {
       Racer& racer = racers_.emplace_back();
       racer.name = describe(candidate->plan);
@@ -113,11 +107,11 @@ class ServeMeasuring {
  private:
   // The best of every degrees is tried: predictions err by degrees more than by batches.
   void seed_degrees() {
-    std::set<std::tuple<int, int, int>> seen;
+    std::set<std::tuple<int, int, int, int>> seen;
     for (size_t i = 0; i < racers_.size(); ++i) {
       const ServePlan& plan = candidates_[i]->plan;
       racers_[i].is_seeded =
-          seen.emplace(plan.tp, plan.pp, plan.replicas).second && seen.size() <= kSeeds;
+          seen.emplace(plan.tp, plan.ep, plan.pp, plan.replicas).second && seen.size() <= kSeeds;
     }
   }
 
@@ -132,9 +126,11 @@ class ServeMeasuring {
 
   void take_outcome(ServeCandidate& candidate, engine::Outcome outcome) const {
     candidate.excess = excess_over(budgets_, outcome);
+    candidate.kept_up = keeps_up(workload_, candidate.plan, outcome);
     candidate.measured = std::move(outcome);
   }
 
+  const ServeWorkload& workload_;
   const ServeBudgets& budgets_;
   std::vector<ServeCandidate*> candidates_;  // of the racers
   std::vector<Racer> racers_;
@@ -148,9 +144,11 @@ engine::Job serving_job_of(const ServeScenario& scenario, const ServePlan& plan)
   engine::Job job;
   job.model = scenario.model;
   job.plan.tp = plan.tp;
+  job.plan.ep = plan.ep;
   job.plan.pp = plan.pp;
   job.plan.dp = plan.replicas;
-  job.plan.layers_per_stage = stage_layers(scenario.model, plan.pp);
+  if (scenario.model.layers % plan.pp != 0)
+    job.plan.layers_per_stage = stage_layers(scenario.model.layers, plan.pp);
   job.workload.seq = work.input + work.output;
   job.workload.gbs = 1;
   job.workload.precision =

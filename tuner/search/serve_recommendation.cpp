@@ -66,6 +66,7 @@ ServePrediction known(const ServeCandidate& candidate) {
   take(serving.ttft_seconds, p.ttft_seconds, p.ttft);
   take(serving.tpot_seconds, p.tpot_seconds, p.tpot);
   p.tokens_per_second = serving.tokens_per_second;
+  p.sustained = candidate.carries_load();
   return p;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/plan/outcome.h"
+#include "tuner/search/confirmation.h"
 #include "tuner/search/race_account.h"
 #include "tuner/search/serve_search.h"
 
@@ -41,6 +42,7 @@ struct ServeRecommendation {
   std::vector<std::string> hints;     // what else would help
   std::vector<std::string> assumptions;
   std::optional<ServeMeasureAccount> measurement = {};  // where trials were asked for
+  std::optional<Confirmation> confirmation = {};        // where single ranks were run
 
   bool meets_budget() const { return best && best->meets(); }
 };

@@ -234,7 +234,7 @@ class Enumeration {
 
 Standing standing_of(const ServeBudgets& budgets, const ServeCandidate& candidate) {
   constexpr double kNever = 1e9;
-  const bool carries = candidate.predicted.sustained && !candidate.has_failed();
+  const bool carries = candidate.carries_load() && !candidate.has_failed();
   const double latency = candidate.latency_seconds(), token = 1 / candidate.tokens_per_second();
   const double excess = carries ? candidate.excess : kNever * (1 + candidate.excess);
   if (budgets.tokens_per_second) return {latency, excess, token};
@@ -290,6 +290,24 @@ double excess_over(const ServeBudgets& budgets, const engine::Outcome& measured)
   if (budgets.tokens_per_second)
     excess = std::max(excess, *budgets.tokens_per_second / serving.tokens_per_second);
   return excess;
+}
+
+// A trial ends when its last request is answered, so that requests which need not wait are served
+// at the rate of their arrivals, but for the time of that one. As many independent arrivals are off
+// from their mean rate by about one over the square root of their number.
+std::optional<bool> keeps_up(const ServeWorkload& work, const ServePlan& plan,
+                             const engine::Outcome& measured) {
+  constexpr double kFewest = 16, kDeviations = 2;
+  if (work.arrival != Arrival::poisson || !measured.serving) return std::nullopt;
+  const engine::ServingOutcome& serving = *measured.serving;
+  // With those of the warm-up, one batch of every replica.
+  const auto requests = static_cast<double>(serving.requests + plan.batch * plan.replicas);
+  if (requests < kFewest || !(serving.tokens_per_second > 0)) return std::nullopt;
+  const auto output = static_cast<double>(work.output);
+  const double seconds = requests * output / serving.tokens_per_second;
+  const double last = (output - 1) * serving.tpot_seconds.mean;
+  const double arriving = requests / work.requests_per_second;
+  return seconds - last <= arriving * (1 + kDeviations / std::sqrt(requests));
 }
 
 ServeSearchResult search_serving(const ServeScenario& scenario,

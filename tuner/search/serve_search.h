@@ -43,10 +43,12 @@ struct ServeCandidate {
   double excess = 0;
   // By trials; then `excess` is that of what was measured.
   std::optional<engine::Outcome> measured = {};
+  std::optional<bool> kept_up = {};  // with the arrivals, by trials that were long enough to tell
 
   bool is_timed() const { return measured && measured->serving && measured->step_seconds > 0; }
   bool has_failed() const { return measured && !is_timed(); }
-  bool meets() const { return excess <= 1 && predicted.sustained && !has_failed(); }
+  bool carries_load() const { return kept_up.value_or(predicted.sustained); }
+  bool meets() const { return excess <= 1 && carries_load() && !has_failed(); }
   double tokens_per_second() const {
     return is_timed() ? measured->serving->tokens_per_second : predicted.tokens_per_second;
   }
@@ -89,5 +91,10 @@ bool is_better(const ServeBudgets& budgets, const ServeCandidate& a, const Serve
 double excess_over(const ServeBudgets& budgets, const ServePrediction& prediction);
 // The same of what trials measured.
 double excess_over(const ServeBudgets& budgets, const engine::Outcome& measured);
+
+// Whether trials of the plan kept up with arrivals that do not wait for answers; nullopt where
+// there are no such, or too few requests to tell.
+std::optional<bool> keeps_up(const ServeWorkload& work, const ServePlan& plan,
+                             const engine::Outcome& measured);
 
 }  // namespace tuner

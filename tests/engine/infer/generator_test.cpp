@@ -1,6 +1,7 @@
 // The same text with and without a KV cache, under every plan, alone and in company.
 #include "engine/infer/generator.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "tests/support/training_run.h"
 #include "tuner/model/presets.h"
 #include "tuner/model/serve_model.h"
+#include "tuner/model/serve_work.h"
 
 namespace engine {
 namespace {
@@ -44,6 +46,14 @@ Texts without_cache(const GeneratorOptions& options, const std::vector<Request>&
 std::vector<Request> greedy(std::vector<Request> requests) {
   for (Request& request : requests) request.sampling = {};
   return requests;
+}
+
+std::vector<std::string> listed(const std::vector<Traffic>& traffic) {
+  std::vector<std::string> list;
+  for (const Traffic& one : traffic)
+    list.push_back(fmt::format("{} {}: {} messages, {} bytes", one.axis, one.verb, one.messages,
+                               one.payload_bytes));
+  return list;
 }
 
 TEST(Generator, TheCacheChangesNothing) {
@@ -228,14 +238,19 @@ TEST(Generator, ItsStackLacksWhatTheEngineRefuses) {
   }
 }
 
-TEST(Generator, ItsCacheTakesTheBytesOfTheServingModel) {
+// Of a static batch: every rank's weights and cache, and what the first tensor rank of every stage
+// multiplies and sends.
+TEST(Generator, DoesWhatTheServingModelSays) {
   for (const ModelSpec& model : models())
     for (const int tp : {1, 2, 4})
-      for (const int pp : {1, 2}) {
+      for (const int pp : {1, 2, 3}) {
         GeneratorOptions options = test_generation(model);
         options.plan.tp = tp;
         options.plan.pp = pp;
-        const auto requests = test_requests(model, 2, 6, 3);
+        options.plan.layers_per_stage = tuner::stage_layers(model.layers, pp);
+        options.continuous = false;
+        options.prompt_tokens = 1000;
+        options.batch = 5;
         tuner::ServeScenario scenario;
         scenario.model = model;
         scenario.cluster = tuner::find_cluster("cpu", tp * pp);
@@ -243,17 +258,41 @@ TEST(Generator, ItsCacheTakesTheBytesOfTheServingModel) {
         scenario.stack.page_tokens = options.page_tokens;
         scenario.workload.input = 16;
         scenario.workload.output = options.longest - 17;  // pages are not full
-        tuner::ServePlan plan;
-        plan.tp = tp;
-        plan.pp = pp;
-        plan.batch = options.batch;
-        plan.weights = plan.kv = tuner::ServeFormat::f32;
-        const double predicted =
-            tuner::ServeModel(scenario, plan).memory(static_cast<double>(plan.batch)).kv_bytes;
-        int64_t most = 0;
-        for (const Meter& meter : generate(options, requests).meters)
-          most = std::max(most, meter.peak(MemoryUse::kv_cache));
-        EXPECT_EQ(static_cast<double>(most), predicted) << model.name << tp << pp;
+        const tuner::ServePlan plan{.tp = tp,
+                                    .pp = pp,
+                                    .batch = options.batch,
+                                    .weights = tuner::ServeFormat::f32,
+                                    .kv = tuner::ServeFormat::f32};
+        std::vector<Request> requests(static_cast<size_t>(options.batch));
+        for (size_t i = 0; i < requests.size(); ++i) {
+          requests[i].id = static_cast<int64_t>(i);
+          requests[i].prompt.assign(static_cast<size_t>(scenario.workload.input), 3);
+          requests[i].most_tokens = scenario.workload.output;
+        }
+        const GenerationRun run = generate(options, requests);
+        const tuner::ServeModel predicted(scenario, plan);
+        double most_weights = 0, most_cache = 0;
+        for (size_t rank = 0; rank < run.meters.size(); ++rank) {
+          const int stage = static_cast<int>(rank) / tp;
+          const std::string name = fmt::format("{} {} rank {}", model.name, describe(plan), rank);
+          const auto bytes = [&](MemoryUse use) {
+            return static_cast<double>(run.meters[rank].peak(use));
+          };
+          EXPECT_EQ(bytes(MemoryUse::parameter), predicted.weight_bytes(stage)) << name;
+          EXPECT_EQ(bytes(MemoryUse::kv_cache), predicted.kv_bytes(stage, 5)) << name;
+          most_weights = std::max(most_weights, bytes(MemoryUse::parameter));
+          most_cache = std::max(most_cache, bytes(MemoryUse::kv_cache));
+          if (rank % static_cast<size_t>(tp) != 0) continue;
+          const tuner::StepWork work = serve_work(scenario, plan, stage);
+          EXPECT_EQ(run.meters[rank].matmul_flops(), work.matmul_flops) << name;
+          EXPECT_EQ(listed(run.traffic[rank]), listed(work.traffic)) << name;
+        }
+        EXPECT_EQ(most_cache, predicted.memory(5).kv_bytes);
+        // Where stages are uneven, other stacks have the larger end on the fullest one.
+        EXPECT_LE(most_weights, predicted.memory(5).weight_bytes);
+        if (model.layers % pp == 0) {
+          EXPECT_EQ(most_weights, predicted.memory(5).weight_bytes);
+        }
       }
 }
 

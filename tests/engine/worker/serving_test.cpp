@@ -171,6 +171,11 @@ TEST_F(ServingWorker, RunsOneRankOfAPlanAlone) {
     EXPECT_GT(alone.serving->ttft_seconds.p50, 0);
     EXPECT_GT(alone.serving->tpot_seconds.p50, 0);
     EXPECT_EQ(events("step").size(), 5u) << "they are kept when the trial is cut off";
+    job_.steps = 2;
+    ASSERT_EQ(run(), ExitCode::found) << errors_;
+    EXPECT_EQ(outcome().matmul_flops_per_rank, alone.matmul_flops_per_rank)
+        << "counts are those of one batch";
+    job_.steps = 5;
     if (rank > 0) continue;
     EXPECT_EQ(alone.matmul_flops_per_rank, whole.matmul_flops_per_rank);
     ASSERT_EQ(alone.traffic.size(), whole.traffic.size());

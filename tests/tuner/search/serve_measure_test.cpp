@@ -143,5 +143,83 @@ TEST_F(ServeMeasuring, WhatTheBudgetCutsOffIsNoFigure) {
   EXPECT_FALSE(r.best->measured);
 }
 
+TEST_F(ServeMeasuring, PlansThatDifferInExpertsOnlyAreTwo) {
+  const Launcher launcher =
+      world_where_a_batch_takes("tp == 9 ? 0.1 : 0.4", "[ $(read_job ep) = 2 ] && tp=9");
+  std::vector<ServeCandidate> candidates;
+  for (const int ep : {1, 2}) {
+    ServeCandidate& one = candidates.emplace_back();
+    one.plan = {.tp = 2, .ep = ep, .weights = ServeFormat::f32, .kv = ServeFormat::f32};
+    one.predicted = predict_serving(scenario_, {.tp = 2, .weights = ServeFormat::f32});
+    one.predicted.latency_seconds *= ep;  // the other is predicted to be faster
+  }
+  Store store(folder_ / database_);
+  Profiler profiler(store, 0, launcher, Host{});
+  measure_serving(scenario_, {}, profiler, {}, candidates);
+  ASSERT_TRUE(candidates[0].is_timed() && candidates[1].is_timed());
+  EXPECT_NEAR(candidates[0].latency_seconds(), 0.4, 1e-9);
+  EXPECT_NEAR(candidates[1].latency_seconds(), 0.1, 1e-9);
+}
+
+// Half a second of service under arrivals of `rate`; by the model it takes milliseconds.
+TEST_F(ServeMeasuring, WhetherAPlanKeepsUpIsMeasured) {
+  const ServePlan plan{.batch = 8, .weights = ServeFormat::f32, .kv = ServeFormat::f32};
+  engine::Outcome measured;
+  engine::ServingOutcome& serving = measured.serving.emplace();
+  measured.step_seconds = 1;
+  serving.requests = 56;
+  serving.tpot_seconds.mean = 0.5 / 31;
+  // 64 requests of 32 tokens.
+  const auto ends_after = [&](double seconds) { serving.tokens_per_second = 64 * 32 / seconds; };
+  ServeWorkload work = scenario_.workload;
+  work.arrival = Arrival::poisson;
+  work.requests_per_second = 16;
+  ends_after(64 / 16.0 + 0.5);
+  EXPECT_EQ(keeps_up(work, plan, measured), true);
+  ends_after(64 / 8.0);
+  EXPECT_EQ(keeps_up(work, plan, measured), false) << "served at half the rate";
+  serving.requests = 4;
+  EXPECT_EQ(keeps_up(work, plan, measured), std::nullopt) << "twelve requests do not tell";
+  serving.requests = 56;
+  work.arrival = Arrival::closed_loop;
+  EXPECT_EQ(keeps_up(work, plan, measured), std::nullopt) << "clients wait for their answers";
+
+  ServeCandidate candidate{plan, predict_serving(scenario_, plan), 0.5};
+  candidate.measured = measured;
+  EXPECT_TRUE(candidate.meets());
+  const Standing carried = standing_of({}, candidate);
+  candidate.kept_up = false;
+  EXPECT_FALSE(candidate.meets());
+  EXPECT_TRUE(carried.is_better_than(standing_of({}, candidate)));
+  candidate.predicted.sustained = false;
+  candidate.kept_up = true;
+  EXPECT_TRUE(candidate.meets()) << "the measurement decides";
+}
+
+TEST_F(ServeMeasuring, APlanThatFallsBehindIsNotRecommended) {
+  scenario_.workload.arrival = Arrival::poisson;
+  scenario_.workload.requests_per_second = 20;
+  only_.batch = {8};
+  only_.pp = {1};
+  // One replica of two ranks serves 10 requests a second, two of one rank 40.
+  const Launcher launcher = fake_worker(folder_, R"(
+dp=$(sed -n 's/.*"dp": \([0-9]*\).*/\1/p' "$1" | head -1)
+rate=$([ $dp = 2 ] && echo 640 || echo 320)
+spread='{"mean": 0.01, "p50": 0.01, "p90": 0.01, "p99": 0.01}'
+cat > "$folder/outcome.json" <<END
+{"status": "ok", "measured": true, "step_seconds": 0.1, "interval_seconds": [0.1, 0.1], "fits": true,
+ "tokens_per_second_per_gpu": 100, "samples_seconds": [0.1, 0.1, 0.1, 0.1, 0.1, 0.1],
+ "serving": {"requests": 392, "latency_seconds": $spread, "ttft_seconds": $spread,
+  "tpot_seconds": $spread, "tokens_per_second": $rate}}
+END
+)");
+  const ServeRecommendation r = measured(launcher, {});
+  ASSERT_TRUE(r.best->is_timed());
+  EXPECT_EQ(r.best->plan.replicas, 2);
+  EXPECT_TRUE(r.best->meets());
+  ASSERT_FALSE(r.runners_up.empty());
+  EXPECT_FALSE(r.runners_up.front().candidate.meets());
+}
+
 }  // namespace
 }  // namespace tuner
