@@ -377,8 +377,8 @@ ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& 
                                                    : most_in_flight(model);
   out.memory = model.memory(held);
   out.kv_token_capacity = model.kv_token_capacity();
-  out.fits = out.memory.peak_bytes() <= out.memory.capacity_bytes &&
-             (model.runs_whole_batch() || model.most_sequences() >= 1);
+  out.fits =
+      out.memory.lacking_bytes() <= 0 && (model.runs_whole_batch() || model.most_sequences() >= 1);
   return out;
 }
 

@@ -49,9 +49,12 @@ struct ServeMemory {
   double kv_bytes = 0;  // of the batch at full length
   double activation_bytes = 0;
   double runtime_bytes = 0;   // context, libraries, buffers
-  double capacity_bytes = 0;  // of a GPU, as far as the stack uses it
+  double headroom_bytes = 0;  // that the stack leaves free
+  double capacity_bytes = 0;  // of a GPU
 
   double peak_bytes() const { return weight_bytes + kv_bytes + activation_bytes + runtime_bytes; }
+  // Above 0 when it does not fit.
+  double lacking_bytes() const { return peak_bytes() + headroom_bytes - capacity_bytes; }
 };
 
 // Of one replica of a plan.
@@ -72,9 +75,8 @@ class ServeModel {
   // Tokens of KV cache that a sequence of the workload's full length takes: whole pages.
   double sequence_tokens() const;
 
-  // Whether the workload is one batch that is held as a whole. Else more sequences than the KV
-  // cache has room for wait for their turn.
-  bool runs_whole_batch() const;
+  // Where not, more sequences than the KV cache has room for wait for their turn.
+  bool runs_whole_batch() const { return scenario_->runs_whole_batch(); }
   // With `sequences` at the full length of the workload.
   ServeMemory memory(double sequences) const;
 
@@ -100,6 +102,8 @@ class ServeModel {
   double activation_bytes(double sequences) const;
   double weight_bytes() const;
   double runtime_bytes() const;
+  double headroom_bytes(double sequences) const;
+  ServeMemory memory(double sequences, double kv_tokens) const;
 
   const ServeScenario* scenario_;
   ServePlan plan_;

@@ -35,6 +35,11 @@ struct ServeScenario {
   std::array<ServeRates, kServeFormatNames.size()> rates;
   ReduceCurves curves;
 
+  // Whether the workload is one batch that is held as a whole, and not from a pool of KV cache.
+  bool runs_whole_batch() const {
+    return !stack.in_flight ||
+           (stack.current().static_engine && workload.arrival == Arrival::static_batch);
+  }
   const ServeRates& rates_of(ServeFormat weights) const {
     return rates[static_cast<size_t>(weights)];
   }

@@ -103,10 +103,8 @@ constexpr RuleDocument kDocuments[] = {
      "Take ZeRO 0 or 1, or pp 1."},
     {"AT0129", "the GPU has no arithmetic of this precision",
      "Matrix products run in what the tensor cores take: bf16 from Ampere on, fp8 from Ada and "
-     "Hopper "
-     "on, 4-bit floats from Blackwell on. Weights of a served model may be narrower where the "
-     "stack "
-     "has kernels that widen them to 16 bits before the products.",
+     "Hopper on, 4-bit floats from Blackwell on. Weights of a served model may be narrower where "
+     "the stack has kernels that widen them to 16 bits before the products.",
      "Choose a precision that is named, another GPU, or for serving a stack that widens such "
      "weights there."},
     {"AT0130", "the stack does not have this precision",
@@ -114,8 +112,7 @@ constexpr RuleDocument kDocuments[] = {
      "Choose a precision that is named, or another stack."},
     {"AT0131", "the stack has no such attention kernel",
      "Fused attention saves no scores and takes less time than the unfused one; both need kernels "
-     "of "
-     "the software.",
+     "of the software.",
      "Choose an attention that is named, or another stack."},
     {"AT0132", "ep does not fit the experts",
      "Expert parallelism gives every rank the same number of whole experts.",
@@ -148,8 +145,8 @@ constexpr RuleDocument kDocuments[] = {
      "a dense model."},
     {"AT0201", "the plan does not fit the memory of a GPU",
      "The fullest stage, with the error band of the memory model on top, is larger than what "
-     "programs "
-     "can use of the GPU.",
+     "programs can use of the GPU. Of a served plan, what the stack leaves free of the memory "
+     "counts instead of the band.",
      "Take a plan that is named as near, more GPUs, or more memory a GPU."},
     {"AT0301", "predictions do not cover this kind of model yet",
      "Hybrid layers, sparse attention and other rare shapes are counted, not predicted; for "
