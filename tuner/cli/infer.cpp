@@ -36,23 +36,16 @@ std::string sentence_of(const engine::Violation& violation) {
                            fmt::join(violation.nearest, ", "));
 }
 
-// What no plan can mend is bad input: of the scenario, and formats that the stack lacks.
+// What no plan can mend is bad input: of the scenario, and formats that stack or device lack.
 void refuse_impossible(const ServeScenario& scenario, const ServeRestrictions& only) {
   std::vector<std::string> problems;
   for (const engine::Violation& violation : serve_scenario_violations(scenario))
     problems.push_back(sentence_of(violation));
-  const auto check = [&](std::string_view what, const std::vector<ServeFormat>& asked,
-                         const std::vector<ServeFormat>& offered) {
-    std::vector<std::string_view> names;
-    for (const ServeFormat format : offered) names.push_back(name_of(format));
-    for (const ServeFormat format : asked)
-      if (std::find(offered.begin(), offered.end(), format) == offered.end())
-        problems.push_back(fmt::format("AT0130 the stack {} has no {} {}; it has {}",
-                                       scenario.stack.name, name_of(format), what,
-                                       fmt::join(names, ", ")));
-  };
-  check("weights", only.weights, scenario.stack.weights);
-  check("KV cache", only.kv, scenario.stack.kv);
+  std::vector<ServeFormat> weights = only.weights, kv = only.kv;
+  if (weights.empty()) weights.push_back(checkpoint_weights(scenario));
+  if (kv.empty()) kv.push_back(checkpoint_kv(scenario, weights.front()));
+  for (const engine::Violation& violation : serve_format_violations(scenario, weights, kv))
+    problems.push_back(sentence_of(violation));
   if (!problems.empty()) throw engine::InputError(problems);
 }
 
@@ -64,8 +57,8 @@ void tell_defaults(const std::vector<std::string>& defaults, std::vector<std::st
 std::string title_of(const ServeRecommendation& r) {
   if (!r.best) return "no plan fits";
   return fmt::format("{}, {}, {} tokens/s", describe(r.best->plan),
-                     engine::format_seconds(r.best->predicted.latency_seconds),
-                     rough_amount(r.best->predicted.tokens_per_second));
+                     engine::format_seconds(r.best->latency_seconds()),
+                     rough_amount(r.best->tokens_per_second()));
 }
 
 struct Ending {
@@ -189,7 +182,7 @@ int run_single(const Arguments& arguments, bool with_nearest) {
   const ServePlan plan = serve_plan_of(arguments, asked.scenario);
   const ServeCheck check =
       check_serving(asked.scenario, plan, asked.budgets, with_nearest ? kNearestPlans : 0);
-  std::vector<std::string> assumptions = serve_assumptions(asked.scenario);
+  std::vector<std::string> assumptions = serve_assumptions(asked.scenario, {plan.weights});
   tell_defaults(asked.defaults, assumptions);
   print_answer(serve_check_to_json(asked.scenario, asked.budgets, asked.gpu_hour_price, check,
                                    assumptions, with_nearest),
