@@ -121,19 +121,37 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   return static_cast<int>(ending.code);
 }
 
-// Prints what would be run first. Nothing is stored.
+// Prints what would be run. Nothing is stored.
 int show_trials(const ServeQuestion& asked, const ServeRestrictions& only,
                 const MeasureRequest& request, const Launcher& launcher) {
-  const ServeRecommendation r =
-      recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price);
-  std::string text =
-      r.best ? fmt::format("first trial: {}\n  {}\n", describe(r.best->plan),
-                           fmt::join(launcher.command(r.best->plan.gpus(), "JOB.json"), " "))
-             : "no plan fits, so none is measured\n";
-  text += fmt::format(
-      "at most {} plans are measured; which ones after the first follows from the times measured; "
-      "at most {} in all\n",
-      request.most_plans, engine::format_seconds(request.budget_seconds));
+  PlannedServeTrials trials;
+  recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price,
+                    [&](std::vector<ServeCandidate>& candidates) {
+                      trials = planned_trials(asked.scenario, asked.budgets, request.most_plans,
+                                              candidates);
+                      return ServeMeasureAccount{};
+                    });
+  std::string text;
+  for (size_t i = 0; i < trials.certain.size(); ++i) {
+    const ServeCandidate& one = trials.certain[i];
+    text += fmt::format("trial {}: {}\n  latency ~{}: {}\n", i + 1, describe(one.plan),
+                        engine::format_seconds(one.predicted.latency_seconds),
+                        fmt::join(launcher.command(one.plan.gpus(), kJobFile), " "));
+  }
+  const std::string others =
+      trials.most_others > 0
+          ? fmt::format(
+                "; after these, one by one, {} of {} others at most: those that could "
+                "still be the best by the times measured",
+                trials.most_others, trials.others)
+          : "";
+  text += trials.certain.empty()
+              ? "no plan that the engine runs fits, so none is measured\n"
+              : fmt::format(
+                    "at most {} plans are measured{}. The best are measured longer; at most "
+                    "{} in all. {}\n",
+                    request.most_plans, others, engine::format_seconds(request.budget_seconds),
+                    kJobFileIs);
   print_result(text);
   return 0;
 }
@@ -154,18 +172,21 @@ int run_infer(const Arguments& arguments) {
   std::optional<Launcher> launcher;
   if (request.most_plans > 0) launcher = trial_launcher(arguments, request);
   const Host host = this_host();
-  std::optional<ClusterSpec> cluster;
-  if (request.this_host) {
-    HostCluster found = trial_cluster(arguments, request, launcher, host, TrialKind::serving);
-    if (!found.remark.empty()) print_message(found.remark + "\n");
-    cluster = std::move(found.cluster);
-  }
+  std::optional<HostCluster> cluster;
+  if (request.this_host) cluster = trial_cluster(arguments, request, launcher, host);
   const ServeRestrictions only = serve_restrictions_of(arguments);
   const bool batch_is_one = only.batch == std::vector<int64_t>{1};
-  const ServeQuestion asked = serve_question_of(arguments, batch_is_one, cluster);
+  const auto question = [&] {
+    return serve_question_of(arguments, batch_is_one,
+                             cluster ? std::optional(cluster->cluster) : std::nullopt);
+  };
+  ServeQuestion asked = question();
   refuse_impossible(asked.scenario, only);
+  if (launcher) refuse_foreign_device(asked.scenario, request);
+  if (cluster && calibrate_stale(arguments, request, launcher, host, TrialKind::serving, *cluster))
+    asked = question();
+  if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
   if (!launcher) return predict_only(arguments, asked, only);
-  refuse_foreign_device(asked.scenario, request);
   if (request.dry_run) return show_trials(asked, only, request, *launcher);
   return measure_too(arguments, asked, only, request, *launcher, host);
 }
