@@ -2,10 +2,13 @@
 #include "engine/base/units.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "engine/base/errors.h"
 
@@ -23,11 +26,20 @@ double parse_with_units(std::string_view text, std::string_view what, std::span<
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view suffix(end, static_cast<size_t>(text.data() + text.size() - end));
-  if (error == std::errc{} && std::isfinite(value))
-    for (const Unit& unit : units)
+  std::string reason;
+  if (error == std::errc{} && std::isfinite(value)) {
+    std::vector<std::string_view> known;
+    for (const Unit& unit : units) {
       if (suffix == unit.suffix && std::isfinite(value * unit.factor)) return value * unit.factor;
-  throw InputError(fmt::format("{} '{}' is not understood; write it like {}", what,
-                               text.substr(0, 64), example));
+      if (!unit.suffix.empty()) known.push_back(unit.suffix);
+    }
+    // A known unit is behind a number that is too large.
+    if (std::find(known.begin(), known.end(), suffix) == known.end())
+      reason = fmt::format(": {}the units are {}", suffix.empty() ? "it needs a unit; " : "",
+                           fmt::join(known, ", "));
+  }
+  throw InputError(fmt::format("{} '{}' is not understood{}; write it like {}", what,
+                               text.substr(0, 64), reason, example));
 }
 
 constexpr Unit kCounts[] = {{"", 1},    {"k", 1e3}, {"K", 1e3},  {"m", 1e6}, {"M", 1e6},
@@ -37,9 +49,9 @@ constexpr Unit kBytes[] = {{"", 1},         {"B", 1},
                            {"GiB", kGiB},   {"TiB", kGiB * 1024},
                            {"kB", 1e3},     {"MB", 1e6},
                            {"GB", 1e9},     {"TB", 1e12}};
-constexpr Unit kSeconds[] = {{"us", 1e-6},   {"ms", 1e-3},    {"s", 1},     {"sec", 1},
-                             {"m", 60},      {"min", 60},     {"h", 3600},  {"d", 86400},
-                             {"day", 86400}, {"days", 86400}, {"w", 604800}};
+constexpr Unit kSeconds[] = {{"us", 1e-6}, {"µs", 1e-6},   {"ms", 1e-3},    {"s", 1},
+                             {"sec", 1},   {"m", 60},      {"min", 60},     {"h", 3600},
+                             {"d", 86400}, {"day", 86400}, {"days", 86400}, {"w", 604800}};
 
 }  // namespace
 
@@ -50,7 +62,7 @@ double parse_bytes(std::string_view text, std::string_view what) {
   return parse_with_units(text, what, kBytes, "80GiB, 512MiB or 24GB");
 }
 double parse_seconds(std::string_view text, std::string_view what) {
-  return parse_with_units(text, what, kSeconds, "500ms, 2s, 10m, 6h or 14d (the unit is needed)");
+  return parse_with_units(text, what, kSeconds, "500ms, 2s, 10m, 6h or 14d");
 }
 
 std::string format_count(double count) {

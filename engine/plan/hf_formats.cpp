@@ -38,10 +38,12 @@ bool is_set(const Json& object, const char* key) {
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-std::string format_of_bits(int64_t bits, bool is_float) {
+constexpr int64_t kMicroscalingGroup = 32;  // values that share a scale in MXFP4; 16 in NVFP4
+
+std::string format_of_bits(int64_t bits, bool is_float, int64_t group = 0) {
   if (bits == 8) return is_float ? "fp8" : "int8";
-  if (bits == 4) return is_float ? "fp4" : "int4";
-  return {};
+  if (bits == 4 && is_float) return group == kMicroscalingGroup ? "mxfp4" : "fp4";
+  return bits == 4 ? "int4" : "";
 }
 
 // compressed-tensors: {"group_0": {"weights": {"num_bits": 8, "type": "float"}}, …}
@@ -51,7 +53,8 @@ std::string format_of_groups(const Json& groups) {
     if (!group.is_object() || !group.contains("weights")) continue;
     const Json& weights = group.at("weights");
     const std::string format =
-        format_of_bits(integer_of(weights, "num_bits"), text_of(weights, "type") == "float");
+        format_of_bits(integer_of(weights, "num_bits"), text_of(weights, "type") == "float",
+                       integer_of(weights, "group_size"));
     if (!format.empty()) return format;
   }
   return {};
@@ -65,6 +68,7 @@ std::string quantized_format(const Json& quantization) {
     if (const std::string format = format_of_groups(quantization.at("config_groups"));
         !format.empty())
       return format;
+  if (has(names, "mxfp4")) return "mxfp4";
   if (has(names, "fp4")) return "fp4";
   if (has(names, "fp8")) return "fp8";
   if (is_set(quantization, "load_in_4bit")) return "int4";

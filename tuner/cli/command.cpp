@@ -49,7 +49,7 @@ std::optional<double> Arguments::number(const std::string& name) const {
 }
 
 std::optional<std::string> Arguments::text(const std::string& name) const {
-  const Value& found = value(name, {ValueKind::text});
+  const Value& found = value(name, {ValueKind::text, ValueKind::texts});
   return found.given ? std::optional(found.texts.front()) : std::nullopt;
 }
 

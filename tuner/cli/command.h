@@ -57,7 +57,7 @@ class Arguments {
   std::optional<bool> toggle(const std::string& name) const;       // negatable
   std::optional<int64_t> integer(const std::string& name) const;   // integer; of a list the first
   std::optional<double> number(const std::string& name) const;     // count, number, bytes, seconds
-  std::optional<std::string> text(const std::string& name) const;  // text
+  std::optional<std::string> text(const std::string& name) const;  // text; of a list the first
   const std::vector<int64_t>& integers(const std::string& name) const;   // empty when not given
   const std::vector<std::string>& texts(const std::string& name) const;  // empty when not given
 

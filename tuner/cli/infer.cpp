@@ -36,23 +36,16 @@ std::string sentence_of(const engine::Violation& violation) {
                            fmt::join(violation.nearest, ", "));
 }
 
-// What no plan can mend is bad input: of the scenario, and formats that the stack lacks.
+// What no plan can mend is bad input: of the scenario, and formats that stack or device lack.
 void refuse_impossible(const ServeScenario& scenario, const ServeRestrictions& only) {
   std::vector<std::string> problems;
   for (const engine::Violation& violation : serve_scenario_violations(scenario))
     problems.push_back(sentence_of(violation));
-  const auto check = [&](std::string_view what, const std::vector<ServeFormat>& asked,
-                         const std::vector<ServeFormat>& offered) {
-    std::vector<std::string_view> names;
-    for (const ServeFormat format : offered) names.push_back(name_of(format));
-    for (const ServeFormat format : asked)
-      if (std::find(offered.begin(), offered.end(), format) == offered.end())
-        problems.push_back(fmt::format("AT0130 the stack {} has no {} {}; it has {}",
-                                       scenario.stack.name, name_of(format), what,
-                                       fmt::join(names, ", ")));
-  };
-  check("weights", only.weights, scenario.stack.weights);
-  check("KV cache", only.kv, scenario.stack.kv);
+  std::vector<ServeFormat> weights = only.weights, kv = only.kv;
+  if (weights.empty()) weights.push_back(checkpoint_weights(scenario));
+  if (kv.empty()) kv.push_back(checkpoint_kv(scenario, weights.front()));
+  for (const engine::Violation& violation : serve_format_violations(scenario, weights, kv))
+    problems.push_back(sentence_of(violation));
   if (!problems.empty()) throw engine::InputError(problems);
 }
 
@@ -64,8 +57,8 @@ void tell_defaults(const std::vector<std::string>& defaults, std::vector<std::st
 std::string title_of(const ServeRecommendation& r) {
   if (!r.best) return "no plan fits";
   return fmt::format("{}, {}, {} tokens/s", describe(r.best->plan),
-                     engine::format_seconds(r.best->predicted.latency_seconds),
-                     rough_amount(r.best->predicted.tokens_per_second));
+                     engine::format_seconds(r.best->latency_seconds()),
+                     rough_amount(r.best->tokens_per_second()));
 }
 
 Ending ending_of(const ServeRecommendation& r, int stopped_by) {
@@ -116,19 +109,37 @@ int measure_too(const Arguments& arguments, const ServeQuestion& asked,
   return static_cast<int>(ending.code);
 }
 
-// Prints what would be run first. Nothing is stored.
+// Prints what would be run. Nothing is stored.
 int show_trials(const ServeQuestion& asked, const ServeRestrictions& only,
                 const MeasureRequest& request, const Launcher& launcher) {
-  const ServeRecommendation r =
-      recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price);
-  std::string text =
-      r.best ? fmt::format("first trial: {}\n  {}\n", describe(r.best->plan),
-                           fmt::join(launcher.command(r.best->plan.gpus(), "JOB.json"), " "))
-             : "no plan fits, so none is measured\n";
-  text += fmt::format(
-      "at most {} plans are measured; which ones after the first follows from the times measured; "
-      "at most {} in all\n",
-      request.most_plans, engine::format_seconds(request.budget_seconds));
+  PlannedServeTrials trials;
+  recommend_serving(asked.scenario, only, asked.budgets, asked.gpu_hour_price,
+                    [&](std::vector<ServeCandidate>& candidates) {
+                      trials = planned_trials(asked.scenario, asked.budgets, request.most_plans,
+                                              candidates);
+                      return ServeMeasureAccount{};
+                    });
+  std::string text;
+  for (size_t i = 0; i < trials.certain.size(); ++i) {
+    const ServeCandidate& one = trials.certain[i];
+    text += fmt::format("trial {}: {}\n  latency ~{}: {}\n", i + 1, describe(one.plan),
+                        engine::format_seconds(one.predicted.latency_seconds),
+                        fmt::join(launcher.command(one.plan.gpus(), kJobFile), " "));
+  }
+  const std::string others =
+      trials.most_others > 0
+          ? fmt::format(
+                "; after these, one by one, {} of {} others at most: those that could "
+                "still be the best by the times measured",
+                trials.most_others, trials.others)
+          : "";
+  text += trials.certain.empty()
+              ? "no plan that the engine runs fits, so none is measured\n"
+              : fmt::format(
+                    "at most {} plans are measured{}. The best are measured longer; at most "
+                    "{} in all. {}\n",
+                    request.most_plans, others, engine::format_seconds(request.budget_seconds),
+                    kJobFileIs);
   print_result(text);
   return 0;
 }
@@ -170,19 +181,23 @@ int run_infer(const Arguments& arguments) {
   std::optional<Launcher> launcher;
   if (request.most_plans > 0) launcher = trial_launcher(arguments, request);
   const Host host = this_host();
-  std::optional<ClusterSpec> cluster;
-  if (request.this_host) {
-    HostCluster found = trial_cluster(arguments, request, launcher, host, TrialKind::serving);
-    if (!found.remark.empty()) print_message(found.remark + "\n");
-    cluster = std::move(found.cluster);
-  }
+  std::optional<HostCluster> cluster;
+  if (request.this_host) cluster = trial_cluster(arguments, request, launcher, host);
   const ServeRestrictions only = serve_restrictions_of(arguments);
   const bool batch_is_one = only.batch == std::vector<int64_t>{1};
-  const ServeQuestion asked = serve_question_of(arguments, batch_is_one, cluster);
+  const auto question = [&] {
+    return serve_question_of(arguments, batch_is_one,
+                             cluster ? std::optional(cluster->cluster) : std::nullopt);
+  };
+  ServeQuestion asked = question();
   refuse_impossible(asked.scenario, only);
+  const bool whole =
+      launcher && runs_whole_plans(asked.scenario.cluster, asked.scenario.stack.name, request);
+  if (cluster && calibrate_stale(arguments, request, launcher, host, TrialKind::serving, *cluster))
+    asked = question();
+  if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
   if (!launcher) return predict_only(arguments, asked, only);
-  if (!runs_whole_plans(asked.scenario.cluster, asked.scenario.stack.name, request))
-    return confirm_too(arguments, asked, only, request, *launcher, host);
+  if (!whole) return confirm_too(arguments, asked, only, request, *launcher, host);
   if (request.dry_run) return show_trials(asked, only, request, *launcher);
   return measure_too(arguments, asked, only, request, *launcher, host);
 }
@@ -199,7 +214,7 @@ int run_single(const Arguments& arguments, bool with_nearest) {
   const ServePlan plan = serve_plan_of(arguments, asked.scenario);
   const ServeCheck check =
       check_serving(asked.scenario, plan, asked.budgets, with_nearest ? kNearestPlans : 0);
-  std::vector<std::string> assumptions = serve_assumptions(asked.scenario);
+  std::vector<std::string> assumptions = serve_assumptions(asked.scenario, {plan.weights});
   tell_defaults(asked.defaults, assumptions);
   print_answer(serve_check_to_json(asked.scenario, asked.budgets, asked.gpu_hour_price, check,
                                    assumptions, with_nearest),

@@ -12,6 +12,11 @@
 
 namespace tuner {
 
+// The job of a trial in the commands of a dry run.
+inline constexpr auto kJobFile = "JOB.json";
+inline constexpr auto kJobFileIs =
+    "JOB.json stands for the job of a trial, which is written when the trial begins.";
+
 // --device --measure --measure-budget --launcher --slurm-… --calibrate --dry-run --resume
 std::vector<Option> measure_options();
 

@@ -122,6 +122,36 @@ void set_workload(const Arguments& arguments, bool batch_is_one, ServeQuestion& 
   }
 }
 
+// A percentile is of requests that differ, and what budgets are held against. A setting is a wish
+// for where it applies.
+void refuse_idle_percentile(const Arguments& arguments, const ServeQuestion& question) {
+  if (!arguments.typed_only().has("--percentile")) return;
+  const Arrival arrival = question.scenario.workload.arrival;
+  if (arrival != Arrival::closed_loop && arrival != Arrival::poisson)
+    throw engine::InputError(
+        "--percentile is about the requests of a load, and those of a static batch are all alike; "
+        "add --concurrency or --rate");
+  const ServeBudgets& budgets = question.budgets;
+  if (!budgets.latency_seconds && !budgets.ttft_seconds && !budgets.tpot_seconds)
+    throw engine::InputError(
+        "--percentile says what budgets are held against; add --latency-budget, --ttft or --tpot");
+}
+
+void tell_formats(const Arguments& arguments, ServeQuestion& question) {
+  const ServeScenario& s = question.scenario;
+  ServeFormat weights = checkpoint_weights(s);
+  if (arguments.has("--weights"))
+    weights = format_of(arguments.text("--weights").value());
+  else
+    question.defaults.push_back(
+        fmt::format("{} weights ({})", name_of(weights),
+                    s.model.weight_format.empty() ? "the device's" : "the checkpoint's"));
+  if (!arguments.has("--kv"))
+    question.defaults.push_back(
+        fmt::format("{} KV cache ({})", name_of(checkpoint_kv(s, weights)),
+                    s.model.kv_format.empty() ? "the 16 bits of the model" : "the checkpoint's"));
+}
+
 }  // namespace
 
 std::vector<Option> serve_scenario_options() {
@@ -144,6 +174,13 @@ std::vector<Option> serve_scenario_options() {
        .help = "Of the requests of a load, which the budgets are held against",
        .default_text = "mean",
        .choices = std::move(statistics)},
+      {.name = "--memory-share",
+       .kind = ValueKind::number,
+       .placeholder = "X",
+       .help = "Share of the memory that the stack may use, in the sense of its own option",
+       .default_text = "the stack's",
+       .low = 0.1,
+       .high = 1},
       positive("--throughput-floor",
                "Generated tokens a second of all GPUs, at least; the lowest latency above it wins",
                ValueKind::count),
@@ -161,6 +198,8 @@ ServeQuestion serve_question_of(const Arguments& arguments, bool batch_is_one,
   ServeQuestion question;
   find_inputs(arguments, host, question);
   set_workload(arguments, batch_is_one, question);
+  if (const auto share = arguments.number("--memory-share"))
+    question.scenario.stack.memory_share = *share;
   use_rates(question.scenario, ServeRatesTable::load());
   ServeBudgets& budgets = question.budgets;
   budgets.latency_seconds = arguments.number("--latency-budget");
@@ -171,11 +210,8 @@ ServeQuestion serve_question_of(const Arguments& arguments, bool batch_is_one,
     budgets.statistic = static_cast<Statistic>(
         std::find(kStatisticNames.begin(), kStatisticNames.end(), *text) - kStatisticNames.begin());
   question.gpu_hour_price = arguments.number("--gpu-hour-price").value_or(0);
-  const ServeFormat weights = checkpoint_weights(question.scenario);
-  if (!arguments.has("--weights"))
-    question.defaults.push_back(fmt::format(
-        "{} weights ({})", name_of(weights),
-        question.scenario.model.weight_format.empty() ? "the device's" : "the checkpoint's"));
+  refuse_idle_percentile(arguments, question);
+  tell_formats(arguments, question);
   return question;
 }
 

@@ -128,7 +128,7 @@ int show_trials(const ScenarioAnswer& asked, const Restrictions& restrictions,
       seconds += cost;
       text += fmt::format("trial {}: {}\n  about {}: {}\n", i + 1, engine::describe(plans[i].plan),
                           engine::format_seconds(cost),
-                          fmt::join(launcher.command(ranks, "JOB.json"), " "));
+                          fmt::join(launcher.command(ranks, kJobFile), " "));
     }
     return MeasureAccount{};
   });
@@ -140,9 +140,9 @@ int show_trials(const ScenarioAnswer& asked, const Restrictions& restrictions,
   text += fmt::format(
       "at most {} plans are measured; which ones after the first follows from the times measured. "
       "The fastest are measured longer. About {} for the first round ({}), at most {} in all "
-      "({}).\n",
+      "({}). {}\n",
       request.most_plans, engine::format_seconds(seconds), hours(seconds),
-      engine::format_seconds(request.budget_seconds), hours(request.budget_seconds));
+      engine::format_seconds(request.budget_seconds), hours(request.budget_seconds), kJobFileIs);
   print_result(text);
   return 0;
 }
@@ -155,8 +155,7 @@ int run_train(const Arguments& arguments) {
   if (request.most_plans > 0) launcher = trial_launcher(arguments, request);
   const Host host = this_host();
   std::optional<HostCluster> cluster;
-  if (request.this_host)
-    cluster = trial_cluster(arguments, request, launcher, host, TrialKind::training);
+  if (request.this_host) cluster = trial_cluster(arguments, request, launcher, host);
   std::optional<Imported> file = plan_file_of(arguments, "--compare-with");
   ScenarioBase base;
   if (file) base = base_of(*file, *arguments.integer("--gpus"));
@@ -165,10 +164,16 @@ int run_train(const Arguments& arguments) {
   ScenarioAnswer asked = scenario_of(arguments, base);
   const Restrictions restrictions = restrictions_of(arguments);
   refuse_impossible(asked.scenario, restrictions);
+  const bool whole =
+      launcher && runs_whole_plans(asked.scenario.cluster, asked.scenario.stack.name, request);
+  if (cluster &&
+      calibrate_stale(arguments, request, launcher, host, TrialKind::training, *cluster)) {
+    base.cluster = cluster->cluster;
+    asked = scenario_of(arguments, base);
+  }
   if (cluster && !cluster->remark.empty()) print_message(cluster->remark + "\n");
   if (!launcher) return predict_only(arguments, asked, restrictions, file);
-  if (!runs_whole_plans(asked.scenario.cluster, asked.scenario.stack.name, request))
-    return confirm_too(arguments, asked, restrictions, request, *launcher, host, file);
+  if (!whole) return confirm_too(arguments, asked, restrictions, request, *launcher, host, file);
   if (request.dry_run) return show_trials(asked, restrictions, request, *launcher);
   return measure_too(arguments, asked, restrictions, request, *launcher, host, file);
 }

@@ -36,8 +36,7 @@ Launcher trial_launcher(const Arguments& arguments, const MeasureRequest& reques
 }
 
 HostCluster trial_cluster(const Arguments& arguments, const MeasureRequest& request,
-                          const std::optional<Launcher>& launcher, const Host& host,
-                          TrialKind kind) {
+                          const std::optional<Launcher>& launcher, const Host& host) {
   const auto ranks = static_cast<int>(*arguments.integer("--gpus"));
   if (request.device == TrialDevice::cuda)
     return gpu_cluster(ask_worker(find_worker(request.device)), ranks,
@@ -45,24 +44,28 @@ HostCluster trial_cluster(const Arguments& arguments, const MeasureRequest& requ
   const bool slurm = request.launcher == LauncherKind::slurm;
   const std::string environment =
       launcher ? environment_of(host, {LauncherKind::local, launcher->worker, {}}).hash : "";
-  const auto now = [&] {
-    return host_cluster(host, ranks, environment,
-                        slurm && launcher ? launcher->slurm.ranks_per_node : 0,
-                        request.launcher == LauncherKind::local);
-  };
-  HostCluster cluster = now();
-  if (cluster.is_current || !launcher || slurm || request.dry_run || !request.calibrate)
-    return cluster;
+  return host_cluster(host, ranks, environment,
+                      slurm && launcher ? launcher->slurm.ranks_per_node : 0,
+                      request.launcher == LauncherKind::local);
+}
+
+bool calibrate_stale(const Arguments& arguments, const MeasureRequest& request,
+                     const std::optional<Launcher>& launcher, const Host& host, TrialKind kind,
+                     HostCluster& cluster) {
+  if (cluster.is_current || !launcher || request.device == TrialDevice::cuda ||
+      request.launcher == LauncherKind::slurm || request.dry_run || !request.calibrate)
+    return false;
   print_message(cluster.remark.substr(0, cluster.remark.find(':')) +
                 ": it is measured first, for about half a minute (--no-calibrate goes without)\n");
   try {
     const HostCalibration done = calibrate_host(store_path(arguments), host_profile_path(), host);
     print_message(fmt::format("calibrated: {}; profile in {}\n", errors_of(done, kind), done.path));
-    return now();
+    cluster = trial_cluster(arguments, request, launcher, host);
+    return true;
   } catch (const engine::Error& error) {
     if (error.code() != ExitCode::environment) throw;
     print_message(fmt::format("the calibration failed: {}\n", error.what()));
-    return cluster;
+    return false;
   }
 }
 

@@ -14,11 +14,15 @@ Launcher trial_launcher(const Arguments& arguments, const MeasureRequest& reques
 
 enum class TrialKind : uint8_t { training, serving };
 
-// `--gpus` ranks of this machine, or of its GPUs, as the cluster. Where trials will run on it
-// (there is a launcher) and it is not calibrated, or no longer, it is measured first, and the
-// errors of predictions of that kind are told.
+// `--gpus` ranks of this machine, or of its GPUs, as the cluster.
 HostCluster trial_cluster(const Arguments& arguments, const MeasureRequest& request,
-                          const std::optional<Launcher>& launcher, const Host& host,
-                          TrialKind kind);
+                          const std::optional<Launcher>& launcher, const Host& host);
+
+// Where trials will run on the cluster (there is a launcher) and this machine is not calibrated, or
+// no longer, measures it, tells the errors of predictions of that kind, and renews the cluster;
+// whether it did. It takes its time: refuse what cannot be answered before.
+bool calibrate_stale(const Arguments& arguments, const MeasureRequest& request,
+                     const std::optional<Launcher>& launcher, const Host& host, TrialKind kind,
+                     HostCluster& cluster);
 
 }  // namespace tuner

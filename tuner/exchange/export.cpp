@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -37,7 +38,7 @@ constexpr ExportTarget kTargets[] = {
     {"job", "autotune-worker of this release", job_draft},
     {"vllm", "vLLM 0.20", nullptr, vllm_draft},
     {"sglang", "SGLang 0.5", nullptr, sglang_draft},
-    {"trtllm", "TensorRT-LLM 1.3", nullptr, trtllm_draft},
+    {"tensorrt-llm", "TensorRT-LLM 1.3", nullptr, tensorrt_llm_draft},
 };
 
 const ExportTarget& find_target(const std::string& name, bool serves) {
@@ -133,33 +134,47 @@ Described train_draft(const json& answer, const ExportTarget& target, const Clus
   return result;
 }
 
-ServeConfig serve_config(const json& answer) {
+// What the target takes by default, or was asked to take; more where the plan needs it.
+double memory_share(const json& answer, const ServeStack& target, Losses& losses) {
+  const json run = answer.value("stack", json::object());
+  const double share = run.value("name", "") == target.name
+                           ? run.value("memory_share", target.memory_share)
+                           : target.memory_share;
+  const json memory =
+      best_of(answer).value("predicted", json::object()).value("memory", json::object());
+  const auto bytes = [&](const char* use) { return memory.value(use, 0.0); };
+  const double rest = bytes("weight_bytes") + bytes("runtime_bytes"), cache = bytes("kv_bytes");
+  const double all = std::max(1.0, bytes("capacity_bytes"));
+  const double needed = target.share_of == ShareOf::free ? cache / std::max(1.0, all - rest)
+                        : target.share_of == ShareOf::all
+                            ? (rest + cache + bytes("activation_bytes")) / all
+                            : (rest + cache) / all;
+  if (needed <= share) return share;
+  constexpr double kMost = 0.99;
+  losses.add(
+      fmt::format("the plan was found under {} and needs {:.1f} % of the memory that {} would take "
+                  "{:.3g} % of ({}), so that less stays free; --stack {} finds one that leaves it",
+                  run.value("name", "another stack"), 100 * needed, target.name, 100 * share,
+                  target.share_option, target.name));
+  return std::min(kMost, std::ceil(1000 * needed) / 1000);
+}
+
+ServeConfig serve_config(const json& answer, const ServeStack& target, Losses& losses) {
   const json& best = best_of(answer);
   ServeConfig config;
   config.model = model_of(answer);
   config.plan = serve_plan_from_json(best["plan"], "the plan of the run");
   const json work = answer.value("workload", json::object());
   config.longest = work.value("input", int64_t{512}) + work.value("output", int64_t{128});
-  const json memory = best.value("predicted", json::object()).value("memory", json::object());
-  config.weight_bytes = memory.value("weight_bytes", 0.0);
-  config.other_bytes = memory.value("activation_bytes", 0.0) + memory.value("runtime_bytes", 0.0);
-  config.capacity_bytes = memory.value("capacity_bytes", 1.0);
-  // The run's stack says what share of the memory the cache may take.
-  const std::string stack = answer.value("stack", json::object()).value("name", "");
-  const std::vector<std::string> known = serve_stack_names();
-  const bool is_known = std::find(known.begin(), known.end(), stack) != known.end();
-  const ServeStack serving = find_serve_stack(is_known ? stack : "vllm");
-  const double free = config.capacity_bytes - config.weight_bytes - config.other_bytes;
-  config.pool_bytes = serving.share_of_free ? serving.memory_share * free
-                                            : serving.memory_share * config.capacity_bytes -
-                                                  config.weight_bytes - config.other_bytes;
-  config.pool_bytes = std::max(config.pool_bytes, memory.value("kv_bytes", 0.0));
+  config.memory_share = memory_share(answer, target, losses);
   return config;
 }
 
 Described serve_draft(const json& answer, const ExportTarget& target, const ClusterSpec& cluster,
                       Losses& losses) {
-  const ServeConfig config = serve_config(answer);
+  // A target of serving has the name of its stack.
+  const ServeConfig config =
+      serve_config(answer, find_serve_stack(std::string(target.name)), losses);
   const json predicted = best_of(answer).value("predicted", json::object());
   Described result;
   result.header = {fmt::format("{}, sequences of {} tokens at most",

@@ -29,11 +29,7 @@ struct ServeConfig {
   engine::ModelSpec model;
   ServePlan plan;
   int64_t longest = 0;  // tokens of a sequence: prompt and output
-  // Of one GPU: the pool of the KV cache, and what it is taken from.
-  double weight_bytes = 0;
-  double other_bytes = 0;  // activations, libraries
-  double pool_bytes = 0;
-  double capacity_bytes = 0;
+  double memory_share = 0.9;  // of a GPU, in the sense of the target's option
 };
 
 // What is written for a target.
@@ -64,7 +60,7 @@ Draft job_draft(const TrainingConfig& config, const Placement& placement, Losses
 
 Draft vllm_draft(const ServeConfig& config, const Placement& placement, Losses& losses);
 Draft sglang_draft(const ServeConfig& config, const Placement& placement, Losses& losses);
-Draft trtllm_draft(const ServeConfig& config, const Placement& placement, Losses& losses);
+Draft tensorrt_llm_draft(const ServeConfig& config, const Placement& placement, Losses& losses);
 
 // The ways back. Each fills what its format says; see import.h.
 void read_megatron_words(const std::vector<std::string>& words, Imported& imported);

@@ -1,8 +1,6 @@
 // Serving engines: vLLM, SGLang and TensorRT-LLM.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tuner/exchange/formats.h"
@@ -12,9 +10,6 @@ namespace {
 
 // The model argument: a path or a name that only the user knows.
 constexpr const char* kModel = "\"${MODEL:?set MODEL to the checkpoint, a folder or a name}\"";
-
-// Three decimals, rounded down: memory that is not there must not be asked for.
-double fraction(double value) { return std::floor(1000 * std::clamp(value, 0.01, 0.99)) / 1000; }
 
 const char* dtype(ServeFormat format) {
   return format == ServeFormat::fp16  ? "float16"
@@ -43,6 +38,15 @@ void tell_cache(const ServeConfig& config, const char* engine, Losses& losses) {
                          name_of(kv)));
 }
 
+void tell_replicas(const ServeConfig& config, const char* engine, const char* which,
+                   Losses& losses) {
+  const ServePlan& plan = config.plan;
+  losses.add(
+      fmt::format("{} has no replicas {}in one server: start {} of them, each on its own "
+                  "{} GPUs, behind a balancer",
+                  engine, which, plan.replicas, plan.tp * plan.pp));
+}
+
 std::vector<std::string> across_nodes(const ServeConfig& config, const Placement& placement,
                                       const char* engine, Losses& losses) {
   if (config.plan.tp * config.plan.pp <= placement.gpus_per_node) return {};
@@ -66,12 +70,15 @@ Draft vllm_draft(const ServeConfig& config, const Placement& placement, Losses& 
   if (plan.ep > 1 && plan.ep != plan.tp)
     losses.add(fmt::format("vLLM has expert parallelism over all ranks or none: ep {} becomes {}",
                            plan.ep, plan.tp));
-  if (plan.replicas > 1) add(fmt::format("--data-parallel-size {}", plan.replicas));
+  // Data-parallel ranks of one server divide the experts of a mixture among all of them, tp · dp,
+  // and wait for each other (vLLM, docs/serving/data_parallel_deployment.md).
+  if (plan.replicas > 1 && config.model.is_dense())
+    add(fmt::format("--data-parallel-size {}", plan.replicas));
+  else if (plan.replicas > 1)
+    tell_replicas(config, "vLLM", "that each hold all experts ", losses);
   add(fmt::format("--max-num-seqs {}", plan.batch));
   add(fmt::format("--max-model-len {}", config.longest));
-  // A share of all memory, with the weights in it.
-  const double used = config.weight_bytes + config.other_bytes + config.pool_bytes;
-  add(fmt::format("--gpu-memory-utilization {:.3f}", fraction(used / config.capacity_bytes)));
+  add(fmt::format("--gpu-memory-utilization {:.3f}", config.memory_share));
   if (is_16_bit_or_more(plan.weights)) add(fmt::format("--dtype {}", dtype(plan.weights)));
   if (plan.weights == ServeFormat::fp8) add("--quantization fp8");
   if (plan.kv == ServeFormat::fp8) add("--kv-cache-dtype fp8");
@@ -96,9 +103,7 @@ Draft sglang_draft(const ServeConfig& config, const Placement& placement, Losses
   if (plan.replicas > 1) add(fmt::format("--data-parallel-size {}", plan.replicas));
   add(fmt::format("--max-running-requests {}", plan.batch));
   add(fmt::format("--context-length {}", config.longest));
-  // Weights and cache, of all memory.
-  add(fmt::format("--mem-fraction-static {:.3f}",
-                  fraction((config.weight_bytes + config.pool_bytes) / config.capacity_bytes)));
+  add(fmt::format("--mem-fraction-static {:.3f}", config.memory_share));
   if (is_16_bit_or_more(plan.weights)) add(fmt::format("--dtype {}", dtype(plan.weights)));
   if (plan.weights == ServeFormat::fp8) add("--quantization fp8");
   if (plan.kv == ServeFormat::fp8) add("--kv-cache-dtype fp8_e4m3");
@@ -117,29 +122,21 @@ Draft sglang_draft(const ServeConfig& config, const Placement& placement, Losses
   return draft;
 }
 
-Draft trtllm_draft(const ServeConfig& config, const Placement& placement, Losses& losses) {
+Draft tensorrt_llm_draft(const ServeConfig& config, const Placement& placement, Losses& losses) {
   const ServePlan& plan = config.plan;
-  const double free = config.capacity_bytes - config.weight_bytes - config.other_bytes;
-  OrderedJson document = {
-      {"backend", "pytorch"},
-      {"tensor_parallel_size", plan.tp},
-      {"pipeline_parallel_size", plan.pp},
-      {"max_batch_size", plan.batch},
-      {"max_seq_len", config.longest},
-      {"kv_cache_config",
-       // A share of what is free after the weights.
-       {{"free_gpu_memory_fraction", fraction(free > 0 ? config.pool_bytes / free : 0)}}}};
+  OrderedJson document = {{"backend", "pytorch"},
+                          {"tensor_parallel_size", plan.tp},
+                          {"pipeline_parallel_size", plan.pp},
+                          {"max_batch_size", plan.batch},
+                          {"max_seq_len", config.longest},
+                          {"kv_cache_config", {{"free_gpu_memory_fraction", config.memory_share}}}};
   if (plan.ep > 1) document["moe_expert_parallel_size"] = plan.ep;
   if (plan.kv == ServeFormat::fp8) document["kv_cache_config"]["dtype"] = "fp8";
   if (plan.weights == ServeFormat::fp8)
     losses.add("fp8 weights are a matter of the checkpoint: set MODEL to one that is quantised so");
   tell_weights(config, "TensorRT-LLM", losses);
   tell_cache(config, "TensorRT-LLM", losses);
-  if (plan.replicas > 1)
-    losses.add(
-        fmt::format("TensorRT-LLM has no replicas in one server: start {} of them, each on "
-                    "its own {} GPUs, behind a balancer",
-                    plan.replicas, plan.tp * plan.pp));
+  if (plan.replicas > 1) tell_replicas(config, "TensorRT-LLM", "", losses);
   Draft draft;
   draft.documents = {{"trtllm.yaml", yaml_text(document)}};
   draft.document_is_answer = true;

@@ -3,26 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
-#include <limits>
-#include <map>
 #include <numeric>
 
-#include "engine/base/errors.h"
+#include "tuner/model/batching_simulation.h"
 #include "tuner/model/cost_model.h"
 
 namespace tuner {
 
 namespace {
-
-// An iteration of all sequences of a replica. With pp > 1 they form as many micro-batches as there
-// are stages, which follow each other through them.
-ServeParts step(const ServeModel& model, double sequences, double context, double prompts) {
-  const double micro_batches =
-      std::clamp<double>(std::floor(sequences + prompts), 1, model.plan().pp);
-  return model.iteration({sequences / micro_batches, context, prompts / micro_batches,
-                          static_cast<double>(model.scenario().workload.input)});
-}
 
 // Prompts that fill an iteration.
 double prompts_of_iteration(const ServeModel& model) {
@@ -30,129 +18,6 @@ double prompts_of_iteration(const ServeModel& model) {
   return std::max(1.0,
                   std::floor(static_cast<double>(model.scenario().stack.prompt_tokens) / input));
 }
-
-// The running batch of one replica. Requests are as long as the workload says on average; where
-// their lengths spread, they do so evenly and in an order that the number of the request gives. A
-// request is `outside` seconds on its way before it can be scheduled: of clients that send the next
-// one when they have an answer, the iterations that begin meanwhile run without them.
-class Replica {
- public:
-  Replica(const ServeModel& model, double most, double outside)
-      : model_(model),
-        most_(std::max(1.0, most)),
-        outside_(outside),
-        input_(static_cast<double>(model.scenario().workload.input)),
-        output_(static_cast<double>(model.scenario().workload.output)),
-        spread_(model.scenario().workload.length_spread) {}
-
-  // In the order of their times.
-  void send(double at) {
-    coming_.push_back(requests_.size());
-    requests_.push_back({at, 0, 0});
-  }
-  bool idle() const { return coming_.empty() && waiting_.empty() && ending_.empty(); }
-  double now() const { return now_; }
-
-  // Runs an iteration with prompts, or those without until a request comes or ends; how many ended.
-  int advance() {
-    if (waiting_.empty() && ending_.empty()) now_ = std::max(now_, next_arrival());
-    for (; next_arrival() <= now_; coming_.pop_front())
-      waiting_.push_back({coming_.front(), input_});
-    if (!read_prompts() && !ending_.empty()) generate();
-    return finish();
-  }
-
-  Simulation result() && {
-    return {std::move(requests_), steps_ > 0 ? running_steps_ / steps_ : 0};
-  }
-
- private:
-  struct Prompt {
-    size_t request;
-    double left;  // tokens
-  };
-
-  double next_arrival() const {
-    return coming_.empty() ? std::numeric_limits<double>::infinity()
-                           : requests_[coming_.front()].arrival + outside_;
-  }
-  double mean_context() const { return running_ > 0 ? context_ / running_ : 0; }
-
-  // Tokens that a request generates.
-  int64_t output_of(size_t request) const {
-    constexpr double kGolden = 0.6180339887498949;
-    const double place = std::fmod(static_cast<double>(request + 1) * kGolden, 1.0);
-    return std::max<int64_t>(1, std::llround(output_ * (1 + spread_ * (2 * place - 1))));
-  }
-
-  // An iteration with as many tokens of prompts as there is room for beside one of each running
-  // sequence; false if there is none.
-  bool read_prompts() {
-    const ServeStack& stack = model_.scenario().stack;
-    double room = static_cast<double>(stack.prompt_tokens) - running_, tokens = 0;
-    std::vector<size_t> read;
-    while (!waiting_.empty() && running_ + static_cast<double>(read.size()) < most_) {
-      double& left = waiting_.front().left;
-      const bool first = read.empty();  // has its turn however long it is
-      const double part = stack.splits_prompts ? std::min(left, room) : left;
-      if (part <= 0 || (part > room && !first)) break;
-      tokens += part;
-      room -= part;
-      left -= part;
-      if (left > 0) break;
-      read.push_back(waiting_.front().request);
-      waiting_.pop_front();
-    }
-    if (tokens <= 0) return false;
-    now_ += step(model_, running_, mean_context(), tokens / input_).total();
-    context_ += running_;
-    ++step_;
-    for (const size_t request : read) {
-      requests_[request].first_token = now_;
-      ending_[step_ + output_of(request) - 1].push_back(request);
-    }
-    running_ += static_cast<double>(read.size());
-    context_ += static_cast<double>(read.size()) * input_;
-    return true;
-  }
-
-  void generate() {
-    auto steps = static_cast<double>(ending_.begin()->first - step_);
-    if (steps <= 0) return;
-    const double each = step(model_, running_, mean_context() + steps / 2, 0).total();
-    const double next = running_ < most_ ? next_arrival() : std::numeric_limits<double>::infinity();
-    if (next < now_ + steps * each) steps = std::clamp(std::ceil((next - now_) / each), 1.0, steps);
-    now_ += steps * each;
-    step_ += static_cast<int64_t>(steps);
-    context_ += running_ * steps;
-    running_steps_ += running_ * steps;
-    steps_ += steps;
-  }
-
-  int finish() {
-    int ended = 0;
-    while (!ending_.empty() && ending_.begin()->first <= step_) {
-      for (const size_t request : ending_.begin()->second) {
-        requests_[request].finish = now_;
-        context_ -= input_ + static_cast<double>(output_of(request) - 1);
-        ++ended;
-      }
-      ending_.erase(ending_.begin());
-    }
-    running_ -= ended;
-    return ended;
-  }
-
-  const ServeModel& model_;
-  double most_, outside_, input_, output_, spread_;
-  std::vector<SimulatedRequest> requests_;
-  std::deque<size_t> coming_;
-  std::deque<Prompt> waiting_;
-  std::map<int64_t, std::vector<size_t>> ending_;  // by the step of the last token
-  double now_ = 0, running_ = 0, context_ = 0;
-  double running_steps_ = 0, steps_ = 0;
-  int64_t step_ = 0;
-};
 
 Percentiles percentiles(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -211,10 +76,10 @@ void predict_batch(const ServeModel& model, int64_t sequences, ServePrediction& 
 // rest, which is waiting.
 void break_down(const ServeModel& model, ServePrediction& out) {
   const ServeWorkload& work = model.scenario().workload;
-  const ServeParts own = step(model, 0, 0, 1);
+  const ServeParts own = model.step(0, 0, 1);
   out.prefill.add(own, std::min(1.0, out.ttft_seconds / own.total()));
   out.waiting_seconds = out.ttft_seconds - out.prefill.total();
-  const ServeParts other = step(model, std::max(1.0, out.running), mean_context(work), 0);
+  const ServeParts other = model.step(std::max(1.0, out.running), mean_context(work), 0);
   out.decode.add(other, (out.latency_seconds - out.ttft_seconds) / other.total());
 }
 
@@ -301,7 +166,7 @@ void predict_saturated(const ServeModel& model, ServePrediction& out) {
   const double tokens = saturated_tokens_per_second(model, most);
   out.running = most;
   out.requests_per_second = tokens / output * model.plan().replicas;
-  out.ttft_seconds = step(model, 0, 0, 1).total();
+  out.ttft_seconds = model.step(0, 0, 1).total();
   out.latency_seconds = std::max(most * output / tokens, out.ttft_seconds);
   out.tpot_seconds = (out.latency_seconds - out.ttft_seconds) / std::max(1.0, output_steps(work));
   break_down(model, out);
@@ -322,50 +187,11 @@ void add_intervals(const ServeModel& model, ServePrediction& out) {
 
 }  // namespace
 
-Simulation simulate_closed_loop(const ServeModel& model, double most, int clients, int requests,
-                                double outside) {
-  engine::expect(clients >= 1 && requests >= clients, "clients that each send a request");
-  Replica replica(model, most, outside);
-  int sent = clients;
-  for (int i = 0; i < clients; ++i) replica.send(0);
-  while (!replica.idle()) {
-    const int ended = replica.advance();
-    for (int i = 0; i < ended && sent < requests; ++i, ++sent) replica.send(replica.now());
-  }
-  return std::move(replica).result();
-}
-
-Simulation simulate_arrivals(const ServeModel& model, double most,
-                             const std::vector<double>& arrivals) {
-  Replica replica(model, most, 0);
-  for (const double at : arrivals) replica.send(at);
-  while (!replica.idle()) replica.advance();
-  return std::move(replica).result();
-}
-
-std::vector<double> poisson_arrivals(double per_second, int count) {
-  engine::expect(per_second > 0 && count > 0, "a rate and a number of arrivals");
-  std::vector<double> times;
-  double now = 0;
-  uint64_t state = 0;
-  for (int i = 0; i < count; ++i) {
-    // SplitMix64 (Steele, Lea and Flood 2014): a counter through a mixing function.
-    uint64_t z = (state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    z ^= z >> 31;
-    const double uniform = (static_cast<double>(z >> 11) + 0.5) * 0x1p-53;
-    now -= std::log(uniform) / per_second;
-    times.push_back(now);
-  }
-  return times;
-}
-
 double saturated_tokens_per_second(const ServeModel& model, double most) {
   const ServeWorkload& work = model.scenario().workload;
   const double stages = model.plan().pp;
   const double prompts = std::min(prompts_of_iteration(model), std::max(1.0, most));
-  const double token_step = step(model, most, mean_context(work), 0).total();
+  const double token_step = model.step(most, mean_context(work), 0).total();
   const double prompt = model.seconds({0, 0, prompts, static_cast<double>(work.input)}) / prompts;
   const double iteration = token_step + most * prompt / (static_cast<double>(work.output) * stages);
   return most / iteration / (1 + model.rates().max_load_loss);
@@ -408,8 +234,8 @@ ServePrediction predict_serving(const ServeScenario& scenario, const ServePlan& 
                                                    : most_in_flight(model);
   out.memory = model.memory(held);
   out.kv_token_capacity = model.kv_token_capacity();
-  out.fits = out.memory.peak_bytes() <= out.memory.capacity_bytes &&
-             (model.runs_whole_batch() || model.most_sequences() >= 1);
+  out.fits =
+      out.memory.lacking_bytes() <= 0 && (model.runs_whole_batch() || model.most_sequences() >= 1);
   return out;
 }
 

@@ -242,10 +242,10 @@ ServeParts ServeModel::iteration(const Iteration& work) const {
   return parts;
 }
 
-bool ServeModel::runs_whole_batch() const {
-  const ServeStack& stack = scenario_->stack;
-  return !stack.in_flight ||
-         (stack.current().static_engine && scenario_->workload.arrival == Arrival::static_batch);
+ServeParts ServeModel::step(double sequences, double context, double prompts) const {
+  const double parts = std::clamp<double>(std::floor(sequences + prompts), 1, plan_.pp);
+  return iteration({sequences / parts, context, prompts / parts,
+                    static_cast<double>(scenario_->workload.input)});
 }
 
 double ServeModel::activation_bytes(double sequences) const {
@@ -306,14 +306,20 @@ double ServeModel::runtime_bytes() const {
   return stack.base_bytes + stack.peer_bytes * (plan_.tp * plan_.pp - 1);
 }
 
-double ServeModel::kv_token_capacity() const {
+double ServeModel::headroom_bytes(double sequences) const {
   const ServeStack& stack = scenario_->stack;
   const double total = scenario_->cluster.device.memory_bytes;
-  const double free = total - weight_bytes() - runtime_bytes();
-  const double share =
-      stack.share_of_free ? stack.memory_share * free : free - (1 - stack.memory_share) * total;
-  const double left = std::min(share, free - activation_bytes(static_cast<double>(plan_.batch)));
-  return std::max(0.0, left / kv_token_bytes_);
+  const double shared =
+      stack.share_of == ShareOf::free ? total - weight_bytes() - runtime_bytes() : total;
+  const double reserve = std::max(0.0, (1 - stack.memory_share) * shared);
+  if (stack.share_of == ShareOf::all) return reserve;
+  if (runs_whole_batch()) return 0;                             // there is no pool
+  return std::max(0.0, reserve - activation_bytes(sequences));  // which live in the reserve
+}
+
+double ServeModel::kv_token_capacity() const {
+  return std::max(0.0, -memory(static_cast<double>(plan_.batch), 0).lacking_bytes()) /
+         kv_token_bytes_;
 }
 
 double ServeModel::most_sequences() const {
@@ -328,11 +334,16 @@ double ServeModel::sequence_tokens() const {
 }
 
 ServeMemory ServeModel::memory(double sequences) const {
+  return memory(sequences, sequences * sequence_tokens());
+}
+
+ServeMemory ServeModel::memory(double sequences, double kv_tokens) const {
   ServeMemory memory;
   memory.weight_bytes = weight_bytes();
-  memory.kv_bytes = sequences * sequence_tokens() * kv_token_bytes_;
+  memory.kv_bytes = kv_tokens * kv_token_bytes_;
   memory.activation_bytes = activation_bytes(sequences);
   memory.runtime_bytes = runtime_bytes();
+  memory.headroom_bytes = headroom_bytes(sequences);
   memory.capacity_bytes = scenario_->cluster.device.memory_bytes;
   return memory;
 }

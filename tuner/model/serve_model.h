@@ -50,9 +50,12 @@ struct ServeMemory {
   double kv_bytes = 0;  // of the batch at full length
   double activation_bytes = 0;
   double runtime_bytes = 0;   // context, libraries, buffers
-  double capacity_bytes = 0;  // of a GPU, as far as the stack uses it
+  double headroom_bytes = 0;  // that the stack leaves free
+  double capacity_bytes = 0;  // of a GPU
 
   double peak_bytes() const { return weight_bytes + kv_bytes + activation_bytes + runtime_bytes; }
+  // Above 0 when it does not fit.
+  double lacking_bytes() const { return peak_bytes() + headroom_bytes - capacity_bytes; }
 };
 
 // Of one replica of a plan.
@@ -63,6 +66,9 @@ class ServeModel {
   // Time through all layers; with pp > 1 through all stages one after another.
   ServeParts iteration(const Iteration& work) const;
   double seconds(const Iteration& work) const { return iteration(work).total(); }
+  // An iteration of all sequences and of prompts of the workload. With pp > 1 they form as many
+  // micro-batches as there are stages, which follow each other through them.
+  ServeParts step(double sequences, double context, double prompts) const;
 
   // KV bytes of one token on the fullest GPU.
   double kv_token_bytes() const { return kv_token_bytes_; }
@@ -78,9 +84,8 @@ class ServeModel {
   double weight_bytes(int stage) const;
   double kv_bytes(int stage, double sequences) const;
 
-  // Whether the workload is one batch that is held as a whole. Else more sequences than the KV
-  // cache has room for wait for their turn.
-  bool runs_whole_batch() const;
+  // Where not, more sequences than the KV cache has room for wait for their turn.
+  bool runs_whole_batch() const { return scenario_->runs_whole_batch(); }
   // With `sequences` at the full length of the workload.
   ServeMemory memory(double sequences) const;
 
@@ -107,6 +112,8 @@ class ServeModel {
   double layer_bytes(double mixtures, double others) const;
   double weight_bytes() const;  // of the fullest stage
   double runtime_bytes() const;
+  double headroom_bytes(double sequences) const;
+  ServeMemory memory(double sequences, double kv_tokens) const;
 
   const ServeScenario* scenario_;
   ServePlan plan_;

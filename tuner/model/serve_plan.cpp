@@ -12,7 +12,9 @@ namespace tuner {
 using engine::Precision;
 
 double bytes_of(ServeFormat format) {
-  // One 16-bit scale a group of 128 weights (int4), one 8-bit scale a group of 16 (fp4).
+  // The scales: 16 bits for 128 weights (int4, the usual group of GPTQ and AWQ); 8 bits for 16
+  // weights (fp4: NVIDIA, Introducing NVFP4, 2025) and for 32 (mxfp4: OCP Microscaling Formats 1.0,
+  // table 1).
   switch (format) {
     case ServeFormat::f32:
       return 4;
@@ -26,13 +28,15 @@ double bytes_of(ServeFormat format) {
       return 0.5 + 2.0 / 128;
     case ServeFormat::fp4:
       return 0.5 + 1.0 / 16;
+    case ServeFormat::mxfp4:
+      return 0.5 + 1.0 / 32;
   }
   return 0;
 }
 
 Precision product_precision(ServeFormat weights, const DeviceSpec& device) {
   const auto has = [&](Precision precision) { return device.peak(precision) > 0; };
-  if (weights == ServeFormat::fp4 && has(Precision::nvfp4)) return Precision::nvfp4;
+  if (is_float4(weights) && has(Precision::nvfp4)) return Precision::nvfp4;
   if (weights == ServeFormat::fp8 && has(Precision::fp8)) return Precision::fp8;
   if (weights == ServeFormat::f32) return Precision::f32;
   if (weights == ServeFormat::fp16 && has(Precision::fp16)) return Precision::fp16;

@@ -13,15 +13,19 @@
 namespace tuner {
 
 // How weights, or the KV cache, are stored. int8 and int4 are weight-only: the products run in 16
-// bit.
-enum class ServeFormat : uint8_t { f32, fp16, bf16, fp8, int8, int4, fp4 };
-constexpr std::array<std::string_view, 7> kServeFormatNames = {"f32",  "fp16", "bf16", "fp8",
-                                                               "int8", "int4", "fp4"};
+// bit. fp4 is NVFP4.
+enum class ServeFormat : uint8_t { f32, fp16, bf16, fp8, int8, int4, fp4, mxfp4 };
+constexpr std::array<std::string_view, 8> kServeFormatNames = {"f32",  "fp16", "bf16", "fp8",
+                                                               "int8", "int4", "fp4",  "mxfp4"};
 constexpr std::string_view name_of(ServeFormat format) {
   return kServeFormatNames[static_cast<size_t>(format)];
 }
 // Bytes of one number, with the scales of its group.
 double bytes_of(ServeFormat format);
+// Whether it is a 4-bit float.
+constexpr bool is_float4(ServeFormat format) {
+  return format == ServeFormat::fp4 || format == ServeFormat::mxfp4;
+}
 // The format in which the products run on the device: that of the weights where it has the
 // arithmetic, else 16 bit, else f32.
 engine::Precision product_precision(ServeFormat weights, const DeviceSpec& device);

@@ -36,6 +36,11 @@ struct ServeScenario {
   ReduceCurves curves;
   double compute_factor = 1;  // measured over predicted, of what a device computes by itself
 
+  // Whether the workload is one batch that is held as a whole, and not from a pool of KV cache.
+  bool runs_whole_batch() const {
+    return !stack.in_flight ||
+           (stack.current().static_engine && workload.arrival == Arrival::static_batch);
+  }
   const ServeRates& rates_of(ServeFormat weights) const {
     return rates[static_cast<size_t>(weights)];
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/base/errors.h"
 #include "engine/base/json_reader.h"
@@ -33,19 +34,30 @@ std::vector<std::string> texts(ObjectReader& object, const std::string& key) {
   return result;
 }
 
+std::optional<ServeFormat> format_of(ObjectReader& object, const std::string& key,
+                                     const std::string& text) {
+  const auto found = std::find(kServeFormatNames.begin(), kServeFormatNames.end(), text);
+  if (found != kServeFormatNames.end())
+    return static_cast<ServeFormat>(found - kServeFormatNames.begin());
+  object.problem(key, engine::unknown_name(
+                          "format", text, {kServeFormatNames.begin(), kServeFormatNames.end()},
+                          fmt::format("formats are {}", fmt::join(kServeFormatNames, ", "))));
+  return std::nullopt;
+}
+
 std::vector<ServeFormat> formats(ObjectReader& object, const std::string& key) {
   std::vector<ServeFormat> list;
-  for (const std::string& text : texts(object, key)) {
-    const auto found = std::find(kServeFormatNames.begin(), kServeFormatNames.end(), text);
-    if (found == kServeFormatNames.end())
-      object.problem(key, engine::unknown_name(
-                              "format", text, {kServeFormatNames.begin(), kServeFormatNames.end()},
-                              "formats are f32, fp16, bf16, fp8, int8, int4, fp4"));
-    else
-      list.push_back(static_cast<ServeFormat>(found - kServeFormatNames.begin()));
-  }
+  for (const std::string& text : texts(object, key))
+    if (const auto format = format_of(object, key, text)) list.push_back(*format);
   if (list.empty()) object.problem(key, "must name at least one format");
   return list;
+}
+
+// {"fp8": ["turing", "ampere"], …}
+void read_widened(ObjectReader object, ServeStack& stack) {
+  for (const std::string& name : object.keys())
+    if (const auto format = format_of(object, name, name))
+      stack.widened[*format] = texts(object, name);
 }
 
 constexpr ModelTrait kTraits[] = {
@@ -87,7 +99,9 @@ void read_memory(ObjectReader memory, ServeStack& stack) {
   stack.base_bytes = memory.number("base_bytes", {0, 1e12});
   stack.peer_bytes = memory.number("peer_bytes", {0, 1e11});
   stack.memory_share = memory.number("share", {0.1, 1});
-  stack.share_of_free = memory.flag("share_of_free");
+  stack.share_of =
+      static_cast<ShareOf>(memory.choice("share_of", {kShareOfNames.begin(), kShareOfNames.end()}));
+  stack.share_option = memory.text("share_option", "");
   stack.logit_bytes = memory.number("logit_bytes", {0, 64});
   stack.activation_copies = memory.number("activation_copies", {0, 64});
   stack.memory_error = memory.number("error", {0, 1});
@@ -137,6 +151,7 @@ ServeStack serve_stack_from_json(const Json& json, const std::string& source) {
   stack.lacks = traits(file, "lacks");
   stack.weights = formats(file, "weights");
   stack.kv = formats(file, "kv");
+  if (file.has("widened")) read_widened(file.object("widened"), stack);
   stack.low_precision_kv = file.flag("low_precision_kv");
   read_memory(file.object("memory"), stack);
   file.finish();

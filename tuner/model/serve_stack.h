@@ -1,7 +1,9 @@
 // ServeStack: what a serving software does, as data: how it batches, what memory it takes, which
 // number formats it runs, and how its releases differ.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -36,6 +38,14 @@ struct ModelTrait {
   bool (*has)(const engine::ModelSpec& model);
 };
 
+// What the share of memory that a stack uses is of, and what it holds.
+enum class ShareOf : uint8_t {
+  all,         // of a GPU, for everything
+  all_static,  // of a GPU, for everything but activations
+  free,        // of what weights and libraries leave, for the KV cache
+};
+constexpr std::array<std::string_view, 3> kShareOfNames = {"all", "all_static", "free"};
+
 struct ServeStack {
   std::string name;
   std::string title;
@@ -58,15 +68,19 @@ struct ServeStack {
   int64_t page_tokens = 1;        // a sequence takes whole pages of the KV cache
   std::vector<ModelTrait> lacks;  // models with one of these it does not run
   std::vector<ServeFormat> weights, kv;
-  bool low_precision_kv =
-      false;  // with fp8 and fp4 weights the KV cache is fp8 unless asked otherwise
+  // Architectures without the arithmetic of a format on which kernels widen such weights to 16 bits
+  // before the products.
+  std::map<ServeFormat, std::vector<std::string>> widened;
+  // Published runs with fp8 or 4-bit float weights that do not state their KV cache keep it in fp8.
+  bool low_precision_kv = false;
 
-  // Memory of a GPU: context, libraries and buffers; the share that the software uses; of the rest
-  // after the weights only, or of the whole.
+  // Memory of a GPU: context, libraries and buffers; the share that the software uses by default,
+  // of what, and the name of its option.
   double base_bytes = 0;
   double peer_bytes = 0;  // buffers for each other GPU of a replica
   double memory_share = 0.9;
-  bool share_of_free = false;
+  ShareOf share_of = ShareOf::all;
+  std::string share_option;
   double logit_bytes = 8;        // an element of the logits of a static batch
   double activation_copies = 2;  // live copies of a layer's activations
   double memory_error = 0;       // 90 % band of the memory model, relative

@@ -34,8 +34,9 @@ Section measurement_section(const MeasurementRecord& measurement) {
          std::move(note)});
   }
   section.blocks.emplace_back(std::move(table));
-  std::string text = fmt::format("{} new trials in {}", measurement.new_trials,
-                                 format_seconds(measurement.spent_seconds));
+  std::string text =
+      fmt::format("{} in {}", counted(engine::format_grouped(measurement.new_trials), "new trial"),
+                  format_seconds(measurement.spent_seconds));
   if (measurement.new_trials == 0) text = "all of it recalled from earlier runs";
   if (measurement.correction != 1)
     text += fmt::format("; predictions of the other plans are corrected by it (median × {:.2f})",

@@ -116,6 +116,10 @@ std::string rough_amount(double amount) {
   return amount < 999'999.5 ? format_grouped(std::llround(amount)) : format_count(amount);
 }
 
+std::string counted(const std::string& number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == "1" ? "" : "s");
+}
+
 std::string seconds_range(double low, double high) {
   std::string from = format_seconds(low);
   const std::string to = format_seconds(high);

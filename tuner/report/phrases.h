@@ -26,6 +26,8 @@ std::vector<std::string> asked_lines(const Question& question, int tp);
 std::string plan_phrase(const PlanRecord& record);
 // 1,234 or 1.2 M: with the digits that a prediction has.
 std::string rough_amount(double amount);
+// "1 trial", "1,594 trials"
+std::string counted(const std::string& number, std::string_view noun);
 // "19.40 to 21.30 s"
 std::string seconds_range(double low, double high);
 // "step ~20.30 s (19.40 to 21.30 s)"; the interval is left out where it is not known.

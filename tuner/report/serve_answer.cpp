@@ -63,6 +63,7 @@ std::vector<std::pair<std::string, double>> read_parts(ObjectReader parts) {
 
 void read_memory(ObjectReader memory, ServeRecord& record) {
   record.peak_bytes = memory.number("peak_bytes", {}, 0.0);
+  record.headroom_bytes = memory.number("headroom_bytes", {}, 0.0);
   record.capacity_bytes = memory.number("capacity_bytes", {}, 0.0);
   record.kv_token_capacity = memory.number("kv_token_capacity", {}, 0.0);
   for (const char* use : {"weight", "kv", "activation", "runtime"})

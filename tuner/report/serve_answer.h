@@ -43,7 +43,7 @@ struct ServeRecord {
   std::vector<std::pair<std::string, double>> prefill, decode;
   double waiting = 0;
   std::vector<std::pair<std::string, double>> memory;  // bytes by use
-  double peak_bytes = 0, capacity_bytes = 0, kv_token_capacity = 0;
+  double peak_bytes = 0, headroom_bytes = 0, capacity_bytes = 0, kv_token_capacity = 0;
   std::optional<ServeMeasuredRecord> measured = {};
 };
 

@@ -8,6 +8,7 @@
 #include "tuner/model/serve_model.h"
 #include "tuner/report/phrases.h"
 #include "tuner/report/serve_answer.h"
+#include "tuner/report/serve_plan_table.h"
 #include "tuner/search/serve_explain.h"
 
 namespace tuner {
@@ -66,15 +67,20 @@ void add_quantities(const ServeRecord& record, Section& section) {
       "~{} tokens/s, ~{} per GPU, ~{} requests/s", rough_amount(record.throughput.value),
       rough_amount(record.per_gpu), rough_amount(record.requests_per_second));
   if (record.running > 0)
-    rate += fmt::format("; ~{:.3g} sequences running on a replica", record.running);
+    rate += fmt::format("; ~{} running on a replica",
+                        counted(rough_amount(record.running), "sequence"));
   section.blocks.emplace_back(Sentence{std::move(rate)});
   if (record.cost)
     section.blocks.emplace_back(
         Sentence{fmt::format("~{:.4g} for a million generated tokens", *record.cost)});
+  const std::string free =
+      record.headroom_bytes > 0
+          ? fmt::format(", of which {} stay free", format_bytes(record.headroom_bytes))
+          : "";
   section.blocks.emplace_back(Sentence{
-      fmt::format("memory ~{} of {} on the fullest GPU; room for {} tokens of KV cache a replica",
-                  format_bytes(record.peak_bytes), format_bytes(record.capacity_bytes),
-                  format_grouped(static_cast<int64_t>(record.kv_token_capacity))),
+      fmt::format("memory ~{} of {} on the fullest GPU{}; room for {} of KV cache a replica",
+                  format_bytes(record.peak_bytes), format_bytes(record.capacity_bytes), free,
+                  counted(format_grouped(static_cast<int64_t>(record.kv_token_capacity)), "token")),
       record.fits ? Tone::plain : Tone::bad});
   if (!record.sustained && !record.measured)
     section.blocks.emplace_back(Sentence{
@@ -87,10 +93,10 @@ bool has_budget(const ServeQuestionRecord& q) {
 
 void add_measured(const ServeMeasuredRecord& m, Section& section) {
   section.blocks.emplace_back(Sentence{
-      fmt::format("measured: latency {}, TTFT {}, TPOT {}, {} tokens/s, peak memory {}; {} "
-                  "samples",
+      fmt::format("measured: latency {}, TTFT {}, TPOT {}, {} tokens/s, peak memory {}; {}",
                   format_seconds(m.latency), format_seconds(m.ttft), format_seconds(m.tpot),
-                  rough_amount(m.tokens_per_second), format_bytes(m.peak_bytes), m.samples),
+                  rough_amount(m.tokens_per_second), format_bytes(m.peak_bytes),
+                  counted(format_grouped(m.samples), "sample")),
       Tone::strong});
   if (!m.sustained)
     section.blocks.emplace_back(
@@ -166,56 +172,16 @@ Section memory_section(const ServeRecord& record) {
   return section;
 }
 
-// Plans, one a row.
-class PlanTable {
- public:
-  void add(std::string name, const ServeRecord& r, std::string note) {
-    table_.rows.push_back(
-        {{std::move(name), "~" + format_seconds(r.latency.value),
-          "~" + format_seconds(r.ttft.value), "~" + format_seconds(r.tpot.value),
-          "~" + rough_amount(r.throughput.value), "~" + rough_amount(r.per_gpu),
-          fmt::format("{}", r.plan.tp), fmt::format("{}", r.plan.ep), fmt::format("{}", r.plan.pp),
-          fmt::format("{}", r.plan.replicas), fmt::format("{}", r.plan.batch),
-          std::string(name_of(r.plan.weights)), r.limit},
-         std::move(note)});
-    shares_experts_ |= r.plan.ep > 1;
-  }
-
-  // Without the column of expert parallelism where no plan has it.
-  Table table() && {
-    if (shares_experts_) return std::move(table_);
-    table_.columns.erase(table_.columns.begin() + kEp);
-    for (Table::Row& row : table_.rows) row.cells.erase(row.cells.begin() + kEp);
-    return std::move(table_);
-  }
-
- private:
-  static constexpr int kEp = 7;
-  Table table_{{{"", false, 0},
-                {"latency", true, 0},
-                {"TTFT", true, 3},
-                {"TPOT", true, 3},
-                {"tokens/s", true, 0},
-                {"per GPU", true, 4},
-                {"TP", true, 1},
-                {"EP", true, 1},
-                {"PP", true, 1},
-                {"replicas", true, 2},
-                {"batch", true, 1},
-                {"weights", false, 5},
-                {"limit", false, 6}},
-               {}};
-  bool shares_experts_ = false;
-};
-
 Section runners_up_section(const InferAnswer& answer) {
   Section section{"Runners-up", {}};
   if (answer.runners_up.empty()) return section;
-  PlanTable table;
+  ServePlanTable table;
   table.add(answer.meets_budget ? "best" : "nearest", *answer.best, "");
   int place = 1;
   for (const ServeRunnerUpRecord& other : answer.runners_up) {
-    std::string note = other.difference + ": " + trade_phrase(other.throughput, other.latency);
+    const bool measured = answer.best->measured && other.record.measured;
+    std::string note =
+        other.difference + ": " + trade_phrase(other.throughput, other.latency, measured);
     if (answer.meets_budget && !other.record.meets) note += "; misses the budget";
     table.add(fmt::format("{}", ++place), other.record, std::move(note));
   }
@@ -230,7 +196,7 @@ Section frontier_section(const InferAnswer& answer) {
   for (Chart& chart : frontier_charts(answer)) section.blocks.emplace_back(std::move(chart));
   section.blocks.emplace_back(
       Sentence{"from the lowest latency to the highest throughput, of everything that fits:"});
-  PlanTable table;
+  ServePlanTable table;
   const size_t rows = std::min(kMostRows, answer.frontier.size());
   for (size_t i = 0; i < rows; ++i)
     table.add("", answer.frontier[i * (answer.frontier.size() - 1) / (rows - 1)], "");
@@ -317,7 +283,7 @@ Section violations_section(const ServeEstimateAnswer& answer) {
 Section nearest_section(const ServeEstimateAnswer& answer) {
   Section section{"Plans near it", {}};
   if (answer.nearest.empty()) return section;
-  PlanTable table;
+  ServePlanTable table;
   for (const ServeRunnerUpRecord& near : answer.nearest)
     table.add("", near.record, near.difference);
   section.blocks.emplace_back(std::move(table).table());
@@ -332,17 +298,16 @@ Section with_chart(Section section, Chart chart) {
 // The numbers that the answer comes down to.
 std::vector<Figure> figures_of(const InferAnswer& answer) {
   const ServeRecord& best = *answer.best;
-  const auto timed = [](const char* name, const ServeQuantity& quantity,
+  const auto timed = [](const char* name, const std::string& value,
                         const std::optional<double>& budget) {
-    return Figure{name, "~" + format_seconds(quantity.value),
-                  budget ? "of at most " + format_seconds(*budget) : ""};
+    return Figure{name, value, budget ? "of at most " + format_seconds(*budget) : ""};
   };
   const ServeQuestionRecord& q = answer.question;
+  const ShownFigures shown = shown_figures(best);
   std::vector<Figure> figures{
-      timed("latency", best.latency, q.latency), timed("TTFT", best.ttft, q.ttft),
-      timed("TPOT", best.tpot, q.tpot),
-      Figure{"throughput", fmt::format("~{} tokens/s", rough_amount(best.throughput.value)),
-             fmt::format("{} per GPU", rough_amount(best.per_gpu))}};
+      timed("latency", shown.latency, q.latency), timed("TTFT", shown.ttft, q.ttft),
+      timed("TPOT", shown.tpot, q.tpot),
+      Figure{"throughput", shown.throughput + " tokens/s", shown.per_gpu + " per GPU"}};
   if (best.cost)
     figures.push_back({"cost", fmt::format("~{:.4g}", *best.cost), "a million generated tokens"});
   if (best.capacity_bytes > 0)

@@ -30,13 +30,13 @@ Section serve_measurement_section(const InferAnswer& answer) {
   };
   if (answer.best) add(*answer.best);
   for (const ServeRunnerUpRecord& other : answer.runners_up) add(other.record);
+  const std::string trials = counted(engine::format_grouped(*answer.new_trials), "new trial");
   std::string account = "all of it recalled from earlier runs.";
   if (*answer.new_trials > 0 && table.rows.empty())
-    account = fmt::format("{} new trials, none of which told a time.", *answer.new_trials);
+    account = fmt::format("{}, none of which told a time.", trials);
   else if (*answer.new_trials > 0)
-    account = fmt::format(
-        "{} new trials in {}; measured times are × {:.2f} of the predicted ones (median).",
-        *answer.new_trials, format_seconds(answer.spent_seconds), answer.correction);
+    account = fmt::format("{} in {}; measured times are × {:.2f} of the predicted ones (median).",
+                          trials, format_seconds(answer.spent_seconds), answer.correction);
   if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
   section.blocks.emplace_back(Sentence{std::move(account)});
   return section;

@@ -8,7 +8,37 @@
 
 namespace tuner {
 
-std::vector<std::string> serve_assumptions(const ServeScenario& s) {
+namespace {
+
+std::string memory_share_sentence(const ServeScenario& s) {
+  const ServeStack& stack = s.stack;
+  if (s.runs_whole_batch() && stack.share_of != ShareOf::all)
+    return "this release holds a static batch without a pool of KV cache: no memory stays free";
+  const std::string option =
+      stack.share_option.empty() ? "" : fmt::format(" ({})", stack.share_option);
+  const double percent = 100 * stack.memory_share;
+  switch (stack.share_of) {
+    case ShareOf::all:
+      return fmt::format("{} takes {:.3g} % of a GPU's memory{}; --memory-share says otherwise",
+                         stack.name, percent, option);
+    case ShareOf::all_static:
+      return fmt::format(
+          "weights and KV cache of {} take {:.3g} % of a GPU's memory{}; --memory-share says "
+          "otherwise",
+          stack.name, percent, option);
+    case ShareOf::free:
+      return fmt::format(
+          "the KV cache of {} takes {:.3g} % of what the weights leave of a GPU's "
+          "memory{}; --memory-share says otherwise",
+          stack.name, percent, option);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> serve_assumptions(const ServeScenario& s,
+                                           const std::vector<ServeFormat>& weights) {
   std::vector<std::string> list;
   const ServeWorkload& work = s.workload;
   switch (work.arrival) {
@@ -42,6 +72,14 @@ std::vector<std::string> serve_assumptions(const ServeScenario& s) {
                                100 * work.length_spread));
   list.emplace_back("TPOT is (latency − TTFT) / (output − 1); tokens are generated ones");
   list.push_back(fmt::format("release {} of {}", s.stack.current().name, s.stack.name));
+  for (const ServeFormat format : weights) {
+    const engine::Precision product = product_precision(format, s.cluster.device);
+    const bool narrow = product == engine::Precision::fp8 || product == engine::Precision::nvfp4;
+    if (bytes_of(format) < 2 && !narrow)
+      list.push_back(fmt::format("{} is the format of the weights only: products run in {}",
+                                 name_of(format), engine::name_of(product)));
+  }
+  list.push_back(memory_share_sentence(s));
   if (s.model.sliding_window > 0)
     list.emplace_back("sliding windows shorten attention; their KV cache is counted whole");
   list.emplace_back(
@@ -66,12 +104,13 @@ std::string_view plain_name(ServePart part) {
   return "";
 }
 
-std::string trade_phrase(double throughput, double latency) {
+std::string trade_phrase(double throughput, double latency, bool measured) {
   const auto change = [](double ratio, std::string_view of) {
     if (std::abs(ratio) < 0.005) return fmt::format("the same {}", of);
     return fmt::format("{:+.0f} % {}", 100 * ratio, of);
   };
-  return change(throughput, "throughput") + ", " + change(latency, "latency");
+  return change(throughput, "throughput") + ", " + change(latency, "latency") +
+         (measured ? ", measured" : "");
 }
 
 std::string difference(const ServePlan& plan, const ServePlan& other) {

@@ -8,13 +8,16 @@
 
 namespace tuner {
 
-// What a prediction takes for granted: the arrivals, what the times mean, what is not modelled.
-std::vector<std::string> serve_assumptions(const ServeScenario& scenario);
+// What a prediction takes for granted: the arrivals, what the times mean, which of the formats of
+// weights are stored only, what memory stays free, what is not modelled.
+std::vector<std::string> serve_assumptions(const ServeScenario& scenario,
+                                           const std::vector<ServeFormat>& weights);
 
 // "tp 4 instead of 8, batch 12 instead of 16": what `other` has instead of `plan`.
 std::string difference(const ServePlan& plan, const ServePlan& other);
-// "-19 % throughput, the same latency": two ratios to the best plan's, minus 1.
-std::string trade_phrase(double throughput, double latency);
+// "-19 % throughput, the same latency": two ratios to the best plan's, minus 1; "measured" behind
+// them where that is what they are of.
+std::string trade_phrase(double throughput, double latency, bool measured);
 // "reading the weights": a part within a sentence.
 std::string_view plain_name(ServePart part);
 

@@ -23,6 +23,7 @@ Json stack_json(const ServeScenario& s) {
           {"title", s.stack.title},
           {"release", s.stack.current().name},
           {"origin", s.stack.origin},
+          {"memory_share", s.stack.memory_share},
           {"memory_error", s.stack.memory_error},
           {"rates_origin", s.rates_of(checkpoint_weights(s)).origin}};
 }
@@ -67,10 +68,11 @@ Json parts_json(const ServeParts& parts) {
 
 Json memory_json(const ServePrediction& p) {
   const ServeMemory& memory = p.memory;
-  return {{"peak_bytes", memory.peak_bytes()},           {"capacity_bytes", memory.capacity_bytes},
-          {"weight_bytes", memory.weight_bytes},         {"kv_bytes", memory.kv_bytes},
-          {"activation_bytes", memory.activation_bytes}, {"runtime_bytes", memory.runtime_bytes},
-          {"kv_token_capacity", p.kv_token_capacity}};
+  return {
+      {"peak_bytes", memory.peak_bytes()},           {"capacity_bytes", memory.capacity_bytes},
+      {"weight_bytes", memory.weight_bytes},         {"kv_bytes", memory.kv_bytes},
+      {"activation_bytes", memory.activation_bytes}, {"runtime_bytes", memory.runtime_bytes},
+      {"headroom_bytes", memory.headroom_bytes},     {"kv_token_capacity", p.kv_token_capacity}};
 }
 
 Json predicted_json(const ServeCandidate& c, const ServeBudgets& budgets, double price) {

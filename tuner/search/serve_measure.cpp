@@ -81,6 +81,16 @@ class ServeMeasuring {
     seed_degrees();
   }
 
+  PlannedServeTrials planned(int64_t most_plans) const {
+    PlannedServeTrials trials;
+    for (size_t i = 0; i < racers_.size(); ++i)
+      if (racers_[i].is_seeded && std::ssize(trials.certain) < most_plans)
+        trials.certain.push_back(*candidates_[i]);
+    trials.others = std::ssize(racers_) - std::ssize(trials.certain);
+    trials.most_others = std::min(trials.others, most_plans - std::ssize(trials.certain));
+    return trials;
+  }
+
   ServeMeasureAccount run(Profiler& profiler, const MeasureOptions& options) {
     ServeMeasureAccount account;
     if (racers_.empty()) return account;
@@ -168,6 +178,11 @@ engine::Job serving_job_of(const ServeScenario& scenario, const ServePlan& plan)
   serving.concurrency = work.concurrency;
   serving.requests_per_second = work.requests_per_second;
   return job;
+}
+
+PlannedServeTrials planned_trials(const ServeScenario& scenario, const ServeBudgets& budgets,
+                                  int64_t most_plans, std::vector<ServeCandidate>& candidates) {
+  return ServeMeasuring(scenario, budgets, candidates).planned(most_plans);
 }
 
 std::vector<ServeCandidate> proved_first(const ServeBudgets& budgets,

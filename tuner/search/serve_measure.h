@@ -17,6 +17,15 @@ ServeMeasureAccount measure_serving(const ServeScenario& scenario, const ServeBu
                                     Profiler& profiler, const MeasureOptions& options,
                                     std::vector<ServeCandidate>& candidates);
 
+// What a race would measure.
+struct PlannedServeTrials {
+  std::vector<ServeCandidate> certain;  // whatever the times are, in this order
+  int64_t others = 0;                   // plans that may be tried after them
+  int64_t most_others = 0;              // of these, at most
+};
+PlannedServeTrials planned_trials(const ServeScenario& scenario, const ServeBudgets& budgets,
+                                  int64_t most_plans, std::vector<ServeCandidate>& candidates);
+
 // What trials timed, best first.
 std::vector<ServeCandidate> proved_first(const ServeBudgets& budgets,
                                          const std::vector<ServeCandidate>& all);

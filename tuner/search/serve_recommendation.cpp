@@ -71,10 +71,10 @@ ServePrediction known(const ServeCandidate& candidate) {
 }
 
 std::string memory_phrase(const ServePrediction& p) {
-  return fmt::format("{} of {} (weights {}, KV cache {}, activations {})",
+  return fmt::format("{} of {}, of which {} stay free (weights {}, KV cache {}, activations {})",
                      format_bytes(p.memory.peak_bytes()), format_bytes(p.memory.capacity_bytes),
-                     format_bytes(p.memory.weight_bytes), format_bytes(p.memory.kv_bytes),
-                     format_bytes(p.memory.activation_bytes));
+                     format_bytes(p.memory.headroom_bytes), format_bytes(p.memory.weight_bytes),
+                     format_bytes(p.memory.kv_bytes), format_bytes(p.memory.activation_bytes));
 }
 
 ServeCandidate predict(const ServeScenario& s, const ServeBudgets& budgets, const ServePlan& plan) {
@@ -99,9 +99,10 @@ std::vector<std::string> reasons(const ServeRecommendation& r) {
   const ServePrediction& p = best.predicted;
   std::vector<std::string> sentences;
   const ServeParts sum = ServeParts(p.prefill).add(p.decode, 1);
-  sentences.push_back(fmt::format("limited by {}: {:.0f} % of the {} of a request",
+  sentences.push_back(fmt::format("limited by {}: {:.0f} % of the {} {} a request",
                                   plain_name(p.limit), 100 * sum[p.limit] / p.latency_seconds,
-                                  format_seconds(p.latency_seconds)));
+                                  format_seconds(p.latency_seconds),
+                                  best.is_timed() ? "predicted for" : "of"));
   const Arrival arrival = r.scenario.workload.arrival;
   if (arrival == Arrival::static_batch && r.restrictions.batch.empty() && !best.is_timed()) {
     ServePlan plan = best.plan;
@@ -120,7 +121,7 @@ std::vector<std::string> reasons(const ServeRecommendation& r) {
     sentences.push_back(
         fmt::format("{}: {}", other.difference,
                     missed ? "misses the budget (" + misses(r.budgets, known(other.candidate)) + ")"
-                           : trade_phrase(other.throughput, other.latency)));
+                           : trade_phrase(other.throughput, other.latency, other.measured)));
     if (sentences.size() >= 4) break;
   }
   return sentences;
@@ -135,17 +136,21 @@ std::optional<ServeCandidate> best_of(const ServeScenario& s, const ServeRestric
   return std::move(found.best.front());
 }
 
+std::vector<ServeFormat> weights_of(const ServeScenario& s, const ServeRestrictions& only) {
+  if (!only.weights.empty()) return only.weights;
+  return {checkpoint_weights(s)};
+}
+
 // Formats that were not asked for and that the stack and the device have, smaller than the best.
 std::vector<ServeFormat> smaller_formats(const ServeRecommendation& r) {
-  std::vector<ServeFormat> asked = r.restrictions.weights;
-  if (asked.empty()) asked.push_back(checkpoint_weights(r.scenario));
   double smallest = 8;
-  for (const ServeFormat format : asked) smallest = std::min(smallest, bytes_of(format));
+  for (const ServeFormat format : weights_of(r.scenario, r.restrictions))
+    smallest = std::min(smallest, bytes_of(format));
+  const std::vector<ServeFormat> legal = legal_weights(r.scenario);
   std::vector<ServeFormat> formats;
   for (const ServeFormat format :
        {ServeFormat::fp8, ServeFormat::int8, ServeFormat::fp4, ServeFormat::int4}) {
-    const auto& offered = r.scenario.stack.weights;
-    const bool has = std::find(offered.begin(), offered.end(), format) != offered.end();
+    const bool has = std::find(legal.begin(), legal.end(), format) != legal.end();
     const engine::Precision product = product_precision(format, r.scenario.cluster.device);
     // fp8 and fp4 without the arithmetic for it are no better than int8 and int4.
     const bool native = (format != ServeFormat::fp8 || product == engine::Precision::fp8) &&
@@ -157,22 +162,36 @@ std::vector<ServeFormat> smaller_formats(const ServeRecommendation& r) {
 
 bool answers(const ServeCandidate& candidate) { return candidate.meets(); }
 
+// Whether the answer has a KV cache of 16 bits or more only because the checkpoint has.
+bool could_narrow_cache(const ServeRecommendation& r) {
+  const auto& offered = r.scenario.stack.kv;
+  return r.restrictions.kv.empty() && r.scenario.model.kv_format.empty() &&
+         std::find(offered.begin(), offered.end(), ServeFormat::fp8) != offered.end();
+}
+
 // Other formats: what meets the budgets, or how much more they would give.
 void add_formats(ServeRecommendation& r) {
   const bool wanted = !r.meets_budget();
+  const auto add = [&](const ServeRestrictions& only, const std::string& what) {
+    const auto found = best_of(r.scenario, only, r.budgets);
+    if (!found || !answers(*found)) return;
+    const std::string text =
+        fmt::format("with {}, whose accuracy is yours to check: {}{}", what, in_short(*found),
+                    r.best && r.best->is_timed() ? ", predicted" : "");
+    if (wanted)
+      r.remedies.push_back(text);
+    else if (found->predicted.tokens_per_second > 1.05 * r.best->predicted.tokens_per_second)
+      r.hints.push_back(text);
+  };
   for (const ServeFormat format : smaller_formats(r)) {
     ServeRestrictions only = r.restrictions;
     only.weights = {format};
-    const auto found = best_of(r.scenario, only, r.budgets);
-    if (!found) continue;
-    const std::string text = fmt::format("with {} weights, whose accuracy is yours to check: {}",
-                                         name_of(format), in_short(*found));
-    if (wanted && answers(*found))
-      r.remedies.push_back(text);
-    else if (!wanted && answers(*found) &&
-             found->predicted.tokens_per_second > 1.05 * r.best->predicted.tokens_per_second)
-      r.hints.push_back(text);
+    add(only, fmt::format("{} weights", name_of(format)));
   }
+  if (!could_narrow_cache(r)) return;
+  ServeRestrictions only = r.restrictions;
+  only.kv = {ServeFormat::fp8};
+  add(only, "an fp8 KV cache");
 }
 
 void add_more_gpus(ServeRecommendation& r) {
@@ -233,10 +252,25 @@ void add_shorter(ServeRecommendation& r) {
   const auto length = static_cast<double>(r.scenario.workload.input + r.scenario.workload.output);
   if (capacity >= 1 && capacity < length)
     r.remedies.push_back(fmt::format(
-        "its KV cache has room for {} tokens, and one request has {}: shorten it to that, or take "
-        "an fp8 KV cache (--kv fp8), which has room for about twice as many",
+        "its KV cache has room for {} tokens, and one request has {}: shorten it to that{}",
         format_grouped(static_cast<int64_t>(capacity)),
-        format_grouped(static_cast<int64_t>(length))));
+        format_grouped(static_cast<int64_t>(length)),
+        could_narrow_cache(r) ? ", or take an fp8 KV cache (--kv fp8), which has room for about "
+                                "twice as many"
+                              : ""));
+}
+
+// Measured against measured where both were, else predicted against predicted.
+ServeRunnerUp beside(const ServeCandidate& best, const ServeCandidate& other) {
+  const bool measured = best.is_timed() && other.is_timed();
+  const auto tokens = [&](const ServeCandidate& c) {
+    return measured ? c.tokens_per_second() : c.predicted.tokens_per_second;
+  };
+  const auto latency = [&](const ServeCandidate& c) {
+    return measured ? c.latency_seconds() : c.predicted.latency_seconds;
+  };
+  return {other, measured, tokens(other) / tokens(best) - 1, latency(other) / latency(best) - 1,
+          difference(best.plan, other.plan)};
 }
 
 }  // namespace
@@ -269,17 +303,18 @@ ServeRecommendation recommend_serving(const ServeScenario& scenario,
                                       const ServeRestrictions& restrictions,
                                       const ServeBudgets& budgets, double gpu_hour_price,
                                       const MeasureServing& measure) {
-  ServeRecommendation r{.scenario = scenario,
-                        .restrictions = restrictions,
-                        .budgets = budgets,
-                        .gpu_hour_price = gpu_hour_price,
-                        .search = search_serving(scenario, restrictions, budgets),
-                        .best = {},
-                        .runners_up = {},
-                        .reasons = {},
-                        .remedies = {},
-                        .hints = {},
-                        .assumptions = serve_assumptions(scenario)};
+  ServeRecommendation r{
+      .scenario = scenario,
+      .restrictions = restrictions,
+      .budgets = budgets,
+      .gpu_hour_price = gpu_hour_price,
+      .search = search_serving(scenario, restrictions, budgets),
+      .best = {},
+      .runners_up = {},
+      .reasons = {},
+      .remedies = {},
+      .hints = {},
+      .assumptions = serve_assumptions(scenario, weights_of(scenario, restrictions))};
   std::vector<ServeCandidate> ranked = std::move(r.search.best);
   if (measure && !ranked.empty()) {
     r.measurement = measure(r.search.all);
@@ -289,10 +324,7 @@ ServeRecommendation recommend_serving(const ServeScenario& scenario,
   if (!ranked.empty()) {
     r.best = ranked.front();
     for (size_t i = 1; i < std::min(ranked.size(), kMostRunnersUp + 1); ++i) {
-      const ServeCandidate &best = *r.best, &other = ranked[i];
-      r.runners_up.push_back({other, other.tokens_per_second() / best.tokens_per_second() - 1,
-                              other.latency_seconds() / best.latency_seconds() - 1,
-                              difference(r.best->plan, ranked[i].plan)});
+      r.runners_up.push_back(beside(*r.best, ranked[i]));
     }
     r.reasons = reasons(r);
   }
@@ -318,14 +350,26 @@ ServeCheck check_serving(const ServeScenario& scenario, const ServePlan& plan,
       check.violations.push_back(no_room_for_all(scenario, plan));
   }
   if (check.violations.empty() || !serve_scenario_violations(scenario).empty()) return check;
-  // The best of every kind in a search with the same formats, by how little changes.
+  // The best of every kind in a search with the same formats, with the plan's batch and with the
+  // best one, by how little changes.
   ServeRestrictions only;
   only.weights = {plan.weights};
   only.kv = {plan.kv};
-  std::vector<ServeCandidate> found = search_serving(scenario, only, budgets).best;
+  std::vector<ServeCandidate> found;
+  for (const std::vector<int64_t>& batch : {std::vector<int64_t>{plan.batch}, {}}) {
+    only.batch = batch;
+    for (ServeCandidate& one : search_serving(scenario, only, budgets).best)
+      if (std::none_of(found.begin(), found.end(), [&](const ServeCandidate& known) {
+            return known.plan.tp == one.plan.tp && known.plan.ep == one.plan.ep &&
+                   known.plan.pp == one.plan.pp;
+          }))
+        found.push_back(std::move(one));
+  }
   const auto distance = [&](const ServePlan& other) {
-    return std::abs(std::log2(static_cast<double>(other.tp) / plan.tp)) +
-           std::abs(std::log2(static_cast<double>(other.pp) / plan.pp));
+    const auto apart = [](auto a, auto b) {
+      return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
+    };
+    return apart(other.tp, plan.tp) + apart(other.pp, plan.pp) + apart(other.batch, plan.batch);
   };
   std::stable_sort(found.begin(), found.end(), [&](const auto& a, const auto& b) {
     return distance(a.plan) < distance(b.plan);

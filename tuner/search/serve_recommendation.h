@@ -15,6 +15,7 @@ namespace tuner {
 
 struct ServeRunnerUp {
   ServeCandidate candidate;
+  bool measured = false;   // both were, and the ratios are of that; else of predictions
   double throughput = 0;   // over the best one's, minus 1
   double latency = 0;      // over the best one's, minus 1
   std::string difference;  // "tp 4 instead of 8, batch 12 instead of 16"

@@ -146,9 +146,7 @@ class Enumeration {
     ServeCandidate candidate{plan, predict_serving(s_, plan), 0};
     candidate.excess = excess_over(budgets_, candidate.predicted);
     if (!candidate.predicted.fits) {
-      const auto lacks = [](const ServeCandidate& c) {
-        return c.predicted.memory.peak_bytes() - c.predicted.memory.capacity_bytes;
-      };
+      const auto lacks = [](const ServeCandidate& c) { return c.predicted.memory.lacking_bytes(); };
       if (!result_.nearest_to_fit || lacks(candidate) < lacks(*result_.nearest_to_fit))
         result_.nearest_to_fit = candidate;
       return candidate;

@@ -68,28 +68,51 @@ constexpr RuleDocument kDocuments[] = {
      "frameworks "
      "switch it off without a word.",
      "Leave SP off, or raise tp."},
-    {"AT0120", "the stack has no tensor parallelism", "", "Set tp 1, or choose another stack."},
-    {"AT0121", "the stack has no pipeline parallelism", "", "Set pp 1, or choose another stack."},
-    {"AT0122", "the stack has no context parallelism", "", "Set cp 1, or choose another stack."},
-    {"AT0123", "the stack has no sequence parallelism", "",
+    {"AT0120", "the stack has no tensor parallelism",
+     "Splitting the matrices of a layer needs collectives inside its layers, which this software "
+     "does not have.",
+     "Set tp 1, or choose another stack."},
+    {"AT0121", "the stack has no pipeline parallelism",
+     "Stages need a schedule that sends activations between them, which this software does not "
+     "have.",
+     "Set pp 1, or choose another stack."},
+    {"AT0122", "the stack has no context parallelism",
+     "Splitting a sequence needs attention that passes keys and values between ranks, which this "
+     "software does not have.",
+     "Set cp 1, or choose another stack."},
+    {"AT0123", "the stack has no sequence parallelism",
+     "This software keeps norms and dropout whole on every tensor rank.",
      "Use --no-sp, or choose another stack."},
-    {"AT0124", "the stack does not interleave", "", "Set vpp 1, or choose another stack."},
-    {"AT0125", "the stack has no selective recomputation", "",
+    {"AT0124", "the stack does not interleave",
+     "Its pipeline gives every rank one chunk of consecutive layers.",
+     "Set vpp 1, or choose another stack."},
+    {"AT0125", "the stack has no selective recomputation",
+     "It saves what attention needs, or recomputes whole layers.",
      "Choose recompute none or full, or another stack."},
-    {"AT0126", "the stack recomputes all layers or none", "",
+    {"AT0126", "the stack recomputes all layers or none",
+     "Its switch is one for all layers of a stage.",
      "Choose recompute full or none, or another stack."},
-    {"AT0127", "the stack does not have this ZeRO stage", "",
+    {"AT0127", "the stack does not have this ZeRO stage",
+     "How far optimizer states, gradients and parameters are divided over the data-parallel ranks "
+     "is a feature of the software.",
      "Take one of the stages named, or choose another stack."},
     {"AT0128", "this ZeRO stage cannot be combined with a pipeline",
      "ZeRO 2 and 3 scatter gradients after every micro-batch; a pipeline would do so for each of "
      "them "
      "and lose what it gains.",
      "Take ZeRO 0 or 1, or pp 1."},
-    {"AT0129", "the GPU has no arithmetic of this precision", "",
-     "Choose a precision that is named, or another GPU."},
-    {"AT0130", "the stack does not train in this precision", "",
+    {"AT0129", "the GPU has no arithmetic of this precision",
+     "Matrix products run in what the tensor cores take: bf16 from Ampere on, fp8 from Ada and "
+     "Hopper on, 4-bit floats from Blackwell on. Weights of a served model may be narrower where "
+     "the stack has kernels that widen them to 16 bits before the products.",
+     "Choose a precision that is named, another GPU, or for serving a stack that widens such "
+     "weights there."},
+    {"AT0130", "the stack does not have this precision",
+     "The formats of weights, products and KV cache are those that this software has kernels for.",
      "Choose a precision that is named, or another stack."},
-    {"AT0131", "the stack has no such attention kernel", "",
+    {"AT0131", "the stack has no such attention kernel",
+     "Fused attention saves no scores and takes less time than the unfused one; both need kernels "
+     "of the software.",
      "Choose an attention that is named, or another stack."},
     {"AT0132", "ep does not fit the experts",
      "Expert parallelism gives every rank the same number of whole experts.",
@@ -122,8 +145,8 @@ constexpr RuleDocument kDocuments[] = {
      "a dense model."},
     {"AT0201", "the plan does not fit the memory of a GPU",
      "The fullest stage, with the error band of the memory model on top, is larger than what "
-     "programs "
-     "can use of the GPU.",
+     "programs can use of the GPU. Of a served plan, what the stack leaves free of the memory "
+     "counts instead of the band.",
      "Take a plan that is named as near, more GPUs, or more memory a GPU."},
     {"AT0301", "predictions do not cover this kind of model yet",
      "Hybrid layers, sparse attention and other rare shapes are counted, not predicted; for "

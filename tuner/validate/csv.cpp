@@ -73,6 +73,8 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& source) {
   std::vector<std::vector<std::string>> list = records(text, source, table.lines_);
   if (list.empty())
     throw engine::InputError(source + ": empty; a header line with names is needed");
+  if (list.size() == 1)
+    throw engine::InputError(source + ": a header without rows; one row a run is needed");
   table.header_ = std::move(list.front());
   list.erase(list.begin());
   table.lines_.erase(table.lines_.begin());

@@ -11,7 +11,7 @@ namespace tuner {
 class CsvTable {
  public:
   // Throws InputError for an unclosed quote, a row of another length than the header, a name that
-  // stands twice, or no header.
+  // stands twice, no header, or no rows.
   static CsvTable parse(std::string_view text, const std::string& source);
 
   size_t rows() const { return cells_.size(); }

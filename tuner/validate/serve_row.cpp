@@ -270,8 +270,13 @@ class RowReader {
   }
 
   void read_formats() {
-    out_.plan.weights = format("weight_precision", ServeFormat::fp16);
-    const bool low = out_.plan.weights == ServeFormat::fp8 || out_.plan.weights == ServeFormat::fp4;
+    ServeFormat& weights = out_.plan.weights;
+    weights = format("weight_precision", ServeFormat::fp16);
+    // Tables say fp4 of both kinds; the known checkpoint tells which one.
+    if (weights == ServeFormat::fp4 &&
+        out_.scenario.model.weight_format == name_of(ServeFormat::mxfp4))
+      weights = ServeFormat::mxfp4;
+    const bool low = weights == ServeFormat::fp8 || is_float4(weights);
     out_.plan.kv =
         format("kv_precision",
                low && out_.scenario.stack.low_precision_kv ? ServeFormat::fp8 : ServeFormat::fp16);

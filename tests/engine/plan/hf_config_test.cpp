@@ -367,7 +367,13 @@ TEST(HfConfig, FormatsOfTheCheckpoint) {
       {R"({"quantization_config": {"quant_method": "awq", "bits": 4}})", "int4/"},
       {R"({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true}})",
        "int8/"},
-      {R"({"quantization_config": {"quant_method": "mxfp4"}})", "fp4/"},
+      {R"({"quantization_config": {"quant_method": "mxfp4"}})", "mxfp4/"},
+      {R"({"quantization_config": {"quant_method": "compressed-tensors", "config_groups":
+          {"group_0": {"weights": {"num_bits": 4, "type": "float", "group_size": 32}}}}})",
+       "mxfp4/"},
+      {R"({"quantization_config": {"quant_method": "compressed-tensors", "config_groups":
+          {"group_0": {"weights": {"num_bits": 4, "type": "float", "group_size": 16}}}}})",
+       "fp4/"},
       {R"({"quantization_config": {"quant_method": "compressed-tensors", "config_groups":
           {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}}})",
        "fp8/"},

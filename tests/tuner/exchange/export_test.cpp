@@ -174,16 +174,33 @@ nlohmann::json serving_answer(const std::string& stack) {
             {"capacity_bytes", 80e9}}}}}}}};
 }
 
-// One share of memory, in the three meanings that the engines give it.
-TEST(Export, MemorySharesAreConvertedFromTheRunsStack) {
-  const auto text = [](const char* stack, const char* target) {
-    return tuner::export_answer(serving_answer(stack), {.target = target}).text;
+// The share of memory is the target's default, or the run's own, in its own meaning; a plan that
+// needs more gets it, and that is told.
+TEST(Export, MemorySharesAreThoseOfTheTarget) {
+  const auto exported_from = [](nlohmann::json answer, const char* target, double kv_bytes = 1e9) {
+    answer["best"]["predicted"]["memory"]["kv_bytes"] = kv_bytes;
+    return tuner::export_answer(answer, {.target = target});
   };
-  // TensorRT-LLM: 0.9 of the 56 GB that are free after weights and the rest: 50.4 GB.
-  EXPECT_THAT(text("tensorrt-llm", "trtllm"), HasSubstr("free_gpu_memory_fraction: 0.9\n"));
-  EXPECT_THAT(text("tensorrt-llm", "vllm"), HasSubstr("--gpu-memory-utilization 0.930 "));
-  EXPECT_THAT(text("tensorrt-llm", "sglang"), HasSubstr("--mem-fraction-static 0.880 "));
-  EXPECT_THAT(text("vllm", "vllm"), HasSubstr("--gpu-memory-utilization 0.900 "));
+  const auto text = [&](const char* stack, const char* target, double kv_bytes = 1e9) {
+    return exported_from(serving_answer(stack), target, kv_bytes).text;
+  };
+  for (const char* stack : {"tensorrt-llm", "vllm", "fastertransformer"}) {
+    EXPECT_THAT(text(stack, "tensorrt-llm"), HasSubstr("free_gpu_memory_fraction: 0.9\n"));
+    EXPECT_THAT(text(stack, "vllm"), HasSubstr("--gpu-memory-utilization 0.900 "));
+    EXPECT_THAT(text(stack, "sglang"), HasSubstr("--mem-fraction-static 0.900 "));
+  }
+  // Weights 20, activations 2, libraries 2 and cache 52.5 of 80 GB.
+  const char* told = "so that less stays free; --stack";
+  EXPECT_THAT(text("tensorrt-llm", "vllm", 52.5e9),
+              AllOf(HasSubstr("--gpu-memory-utilization 0.932 "), HasSubstr(told)));
+  EXPECT_THAT(text("tensorrt-llm", "sglang", 52.5e9),
+              AllOf(HasSubstr("--mem-fraction-static 0.932 "), HasSubstr(told)));
+  EXPECT_THAT(text("vllm", "tensorrt-llm", 52.5e9),
+              AllOf(HasSubstr("free_gpu_memory_fraction: 0.906\n"), HasSubstr(told)));
+  nlohmann::json asked = serving_answer("vllm");
+  asked["stack"]["memory_share"] = 0.95;
+  EXPECT_THAT(exported_from(asked, "vllm").text, HasSubstr("--gpu-memory-utilization 0.950 "));
+  EXPECT_THAT(exported_from(asked, "sglang").text, HasSubstr("--mem-fraction-static 0.900 "));
   const std::string vllm = text("vllm", "vllm");
   for (const char* flag :
        {"--tensor-parallel-size 4", "--data-parallel-size 2", "--max-num-seqs 64",
@@ -191,6 +208,22 @@ TEST(Export, MemorySharesAreConvertedFromTheRunsStack) {
     EXPECT_THAT(vllm, HasSubstr(flag));
   EXPECT_THROW(tuner::export_answer(serving_answer("vllm"), {.target = "nemo2"}),
                engine::InputError);
+}
+
+// Data-parallel ranks of one vLLM server are no replicas of a mixture: they divide the experts.
+TEST(Export, ReplicasOfAMixtureAreServersOfTheirOwnInVllm) {
+  nlohmann::json answer = serving_answer("vllm"), model;
+  to_json(model, tuner::find_model("mixtral-8x7b"));
+  answer["model"] = model;
+  answer["best"]["plan"]["ep"] = 4;
+  const tuner::Exported vllm = tuner::export_answer(answer, {.target = "vllm"});
+  EXPECT_THAT(vllm.text, testing::Not(HasSubstr("--data-parallel-size")));
+  EXPECT_THAT(vllm.text, HasSubstr("--enable-expert-parallel"));
+  ASSERT_EQ(vllm.losses.size(), 1u);
+  EXPECT_THAT(vllm.losses[0].text, HasSubstr("start 2 of them, each on its own 4 GPUs"));
+  EXPECT_TRUE(vllm.runs());
+  const tuner::Exported sglang = tuner::export_answer(answer, {.target = "sglang"});
+  EXPECT_THAT(sglang.text, HasSubstr("--data-parallel-size 2"));
 }
 
 // Names as somebody may put them into a config.json to do harm.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tuner/model/batching_simulation.h"
 #include "tuner/model/presets.h"
 
 namespace tuner {

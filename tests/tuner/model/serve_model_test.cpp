@@ -204,5 +204,37 @@ TEST(ServeMemory, AddsUpAndGrowsWithTheBatch) {
   EXPECT_NEAR(one.weight_bytes, 2 * parameters, 0.01 * parameters);
 }
 
+TEST(ServeMemory, FourBitFloatsHaveTheScalesOfTheirGroups) {
+  EXPECT_DOUBLE_EQ(bytes_of(ServeFormat::fp4), 4.5 / 8);
+  EXPECT_DOUBLE_EQ(bytes_of(ServeFormat::mxfp4), 4.25 / 8);
+  EXPECT_EQ(find_model("gpt-oss-120b").weight_format, "mxfp4");
+}
+
+// What each stack leaves free by default; the largest batch that fits leaves that.
+TEST(ServeMemory, StacksLeaveAShareFree) {
+  for (const char* stack : {"vllm", "sglang", "tensorrt-llm", "fastertransformer"}) {
+    ServeScenario s = scenario_of("175b", "a100-80gb", stack);
+    const ServePlan probe{.tp = 8};
+    const double most = ServeModel(s, probe).kv_token_capacity() / 640;
+    ServePlan plan = probe;
+    for (plan.batch = static_cast<int64_t>(most) + 2;
+         !predict_serving(s, plan).fits || predict_serving(s, plan).in_turns;)
+      --plan.batch;
+    const ServeMemory memory = predict_serving(s, plan).memory;
+    const double total = memory.capacity_bytes, left = total - memory.peak_bytes();
+    const double without = total - memory.weight_bytes - memory.runtime_bytes;
+    const double sequence = memory.kv_bytes / static_cast<double>(plan.batch) + 5e7;
+    const double expected = s.stack.share_of == ShareOf::all ? (1 - s.stack.memory_share) * total
+                            : s.stack.share_of == ShareOf::all_static
+                                ? 0.1 * total - memory.activation_bytes
+                                : 0.1 * without - memory.activation_bytes;
+    EXPECT_DOUBLE_EQ(memory.headroom_bytes, std::max(0.0, expected)) << stack;
+    EXPECT_GE(left, memory.headroom_bytes) << stack;
+    EXPECT_LT(left, memory.headroom_bytes + sequence) << stack << " " << plan.batch;
+    s.stack.memory_share = 1;
+    EXPECT_LT(ServeModel(s, plan).memory(1).headroom_bytes, 1) << stack;
+  }
+}
+
 }  // namespace
 }  // namespace tuner

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/support/fake_worker.h"
@@ -120,6 +121,40 @@ TEST_F(ServeMeasuring, APlanThatFailsIsNotRecommended) {
       budgets);
   EXPECT_TRUE(r.best->is_timed());
   EXPECT_EQ(r.best->plan.replicas, 1);
+}
+
+// Larger batches are predicted to give more tokens, and give fewer.
+TEST_F(ServeMeasuring, RunnersUpStandBesideTheBestByWhatWasMeasured) {
+  const ServeRecommendation r =
+      measured(world_where_a_batch_takes("0.1 * batch^1.2 * (tp == 2 ? 1 : 4)"), {});
+  ASSERT_TRUE(r.best->is_timed());
+  ASSERT_FALSE(r.runners_up.empty());
+  bool contradicts = false;
+  for (const ServeRunnerUp& other : r.runners_up) {
+    EXPECT_TRUE(other.measured);
+    EXPECT_LE(other.throughput, 0) << other.difference;
+    contradicts |=
+        other.candidate.predicted.tokens_per_second > r.best->predicted.tokens_per_second;
+  }
+  EXPECT_TRUE(contradicts) << "the case shows nothing";
+  EXPECT_NE(r.reasons.front().find("predicted for a request"), std::string::npos);
+  EXPECT_NE(r.reasons.at(1).find("latency, measured"), std::string::npos) << r.reasons.at(1);
+}
+
+TEST_F(ServeMeasuring, ADryRunNamesWhatWouldBeTriedFirst) {
+  PlannedServeTrials planned;
+  const Launcher launcher = world_where_a_batch_takes("0.1 * batch");
+  recommend_serving(scenario_, only_, {}, 0, [&](auto& candidates) {
+    planned = planned_trials(scenario_, {}, 8, candidates);
+    return ServeMeasureAccount{};
+  });
+  ASSERT_EQ(planned.certain.size(), 3u) << "one of each degrees";
+  EXPECT_EQ(planned.most_others, std::min<int64_t>(planned.others, 5));
+  std::set<std::tuple<int, int, int>> degrees;
+  for (const ServeCandidate& one : planned.certain)
+    degrees.insert({one.plan.tp, one.plan.pp, one.plan.replicas});
+  measured(launcher, {});
+  EXPECT_TRUE(std::includes(tried_.begin(), tried_.end(), degrees.begin(), degrees.end()));
 }
 
 TEST_F(ServeMeasuring, RecallsAndDecidesAlike) {

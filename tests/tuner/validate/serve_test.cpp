@@ -59,12 +59,16 @@ TEST(ServeRow, AKnownMixtureHasItsShapeFromTheModelList) {
                       "a,s,b200-180gb,vllm,vllm 0.17.0,4,4,4,Kimi-K2.5,61,7168,64,64,2048,384,8,"
                       "fp4,8,1024,1024,80,9,inflight,B\n"
                       "b,s,b200-180gb,sglang,sglang 0.5,4,4,1,Qwen3.5-397B-A17B,60,4096,32,2,1024,"
-                      "512,10,fp8,8,1024,1024,80,9,inflight,B\n",
+                      "512,10,fp8,8,1024,1024,80,9,inflight,B\n"
+                      "c,s,h200-141gb,vllm,vllm 0.18.0,1,1,1,gpt-oss-120b,36,2880,64,8,2880,128,4,"
+                      "fp4,8,1024,1024,80,9,inflight,B\n",
                       "test"),
       ServeRatesTable::load());
-  ASSERT_EQ(rows.rows.size(), 1u);
+  ASSERT_EQ(rows.rows.size(), 2u);
   EXPECT_TRUE(rows.rows[0].scenario.model.has_latent_attention());
   EXPECT_EQ(rows.rows[0].plan.ep, 4);
+  EXPECT_EQ(rows.rows[0].plan.weights, ServeFormat::fp4);
+  EXPECT_EQ(rows.rows[1].plan.weights, ServeFormat::mxfp4) << "the checkpoint's kind of fp4";
   ASSERT_EQ(rows.skipped.size(), 1u);
   EXPECT_EQ(rows.skipped[0].reason, "linear attention in most layers");
 }

@@ -34,7 +34,7 @@ TEST(Csv, QuotesCommasAndLineEnds) {
 }
 
 TEST(Csv, BadTablesAreNamedByLine) {
-  for (const char* text : {"", "a,a\n1,2\n", "a,b\n1\n", "a,b\n1,\"2\n"})
+  for (const char* text : {"", "a,b\n", "a,a\n1,2\n", "a,b\n1\n", "a,b\n1,\"2\n"})
     EXPECT_THROW(CsvTable::parse(text, "t.csv"), engine::InputError) << text;
   const CsvTable table = CsvTable::parse("id,step_time_s\nx,fast\n", "t.csv");
   EXPECT_THROW(table.number(0, "step_time_s"), engine::InputError);
