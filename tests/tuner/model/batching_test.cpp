@@ -156,26 +156,24 @@ TEST(Simulation, EveryRequestIsAnsweredInOrder) {
 // Three prompts of 6,000 tokens and iterations of 8,192: two at a time do not fit as wholes, but
 // where prompts are split the second one begins with the first, as does the third with the second.
 TEST(Simulation, PromptsAreSplitWhereTheStackDoes) {
-  const auto first_tokens = [](const char* stack) {
+  struct Step {
+    double running, prompt_tokens;
+  };
+  // Each iteration ends one prompt.
+  const auto expect_iterations = [](const char* stack, const std::vector<Step>& steps) {
     ServeScenario s = scenario_of(Arrival::closed_loop, stack);
     s.workload.input = 6000;
     const ServeModel model(s, {});
     const Simulation loop = simulate_closed_loop(model, 8, 3, 3, 0);
-    std::vector<double> times;
-    for (const SimulatedRequest& request : loop.requests) times.push_back(request.first_token);
-    const auto iteration = [&](double running, double tokens) {
-      return model.seconds({running, running > 0 ? 6000.0 : 0, tokens / 6000, 6000});
-    };
-    return std::pair(times, iteration);
+    double now = 0;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const auto [running, tokens] = steps[i];
+      now += model.seconds({running, running > 0 ? 6000.0 : 0, tokens / 6000, 6000});
+      EXPECT_NEAR(loop.requests[i].first_token, now, 0.001 * now) << stack << i;
+    }
   };
-  const auto near = [](const std::vector<double>& times, const std::vector<double>& expected) {
-    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(times[i], expected[i], 0.001 * expected[i]) << i;
-  };
-  const auto [whole, a] = first_tokens("tensorrt-llm");
-  near(whole, {a(0, 6000), a(0, 6000) + a(1, 6000), a(0, 6000) + a(1, 6000) + a(2, 6000)});
-  const auto [split, b] = first_tokens("vllm");
-  const double second = b(0, 8192) + b(1, 8191);
-  near(split, {b(0, 8192), second, second + b(2, 18000 - 8192 - 8191)});
+  expect_iterations("tensorrt-llm", {{0, 6000}, {1, 6000}, {2, 6000}});
+  expect_iterations("vllm", {{0, 8192}, {1, 8191}, {2, 18000 - 8192 - 8191}});
 }
 
 TEST(Simulation, RequestsOnTheirWayMissIterations) {
