@@ -50,6 +50,7 @@ struct NumberRange {
 class ObjectReader {
  public:
   ObjectReader(const Json& value, std::string place, Problems& problems);
+  ObjectReader(Json&& value, std::string place, Problems& problems) = delete;  // it must live on
 
   bool has(const std::string& key) const;
   int64_t integer(const std::string& key, IntegerRange range,

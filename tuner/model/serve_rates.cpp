@@ -79,7 +79,8 @@ double ReduceCurve::seconds(int ranks, double bytes) const {
 ReduceCurves ReduceCurves::from_json(const Json& list, const std::string& origin) {
   engine::Problems problems(origin);
   ReduceCurves curves;
-  engine::ObjectReader root(Json{{"all_reduce", list}}, "", problems);
+  const Json whole = {{"all_reduce", list}};
+  engine::ObjectReader root(whole, "", problems);
   for (engine::ObjectReader& object : root.objects("all_reduce")) {
     Entry entry;
     entry.link = object.text("link");
