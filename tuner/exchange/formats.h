@@ -28,7 +28,7 @@ struct Placement {
 struct ServeConfig {
   engine::ModelSpec model;
   ServePlan plan;
-  int64_t longest = 0;  // tokens of a sequence: prompt and output
+  int64_t longest = 0;        // tokens of a sequence: prompt and output
   double memory_share = 0.9;  // of a GPU, in the sense of the target's option
 };
 
