@@ -215,6 +215,9 @@ TEST_F(Profiling, TheEngineTellsThatItsLossIsNoNumber) {
 
 // What the system holds is what the meter counts, and one runtime for the process.
 TEST_F(Profiling, ResidentMemoryIsTheMetersAndARuntime) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes memory of its own";
+#endif
   const Launcher worker{LauncherKind::local, AUTOTUNE_BINARY_DIR "/autotune-worker"};
   if (!std::ifstream(worker.worker)) GTEST_SKIP() << "this build has no worker";
   Profiler measuring(store_, 0, worker, Host{});
