@@ -11,15 +11,10 @@ using engine::Precision;
 
 namespace {
 
-constexpr double kActivationBytes = 2;  // an element, whatever the weights are
-constexpr double kHopSeconds = 10e-6;   // of a message between stages
+constexpr double kHopSeconds = 10e-6;  // of a message between stages
 
 // Near the larger of the two, and smooth where they meet.
 double cubic_max(double a, double b) { return std::cbrt(a * a * a + b * b * b); }
-
-double activation_element(const DeviceSpec& device) {
-  return device.is_cpu() ? 4 : kActivationBytes;
-}
 
 }  // namespace
 
@@ -35,7 +30,10 @@ ServeParts& ServeParts::add(const ServeParts& other, double times) {
 }
 
 ServeModel::ServeModel(const ServeScenario& scenario, const ServePlan& plan)
-    : scenario_(&scenario), plan_(plan), rates_(&scenario.rates_of(plan.weights)) {
+    : scenario_(&scenario),
+      plan_(plan),
+      element_(plan.weights == ServeFormat::f32 ? 4 : 2),
+      rates_(&scenario.rates_of(plan.weights)) {
   const DeviceSpec& device = scenario.cluster.device;
   if (plan.tp > 1) curve_ = scenario.curves.curve(scenario.cluster.interconnect, device, plan.tp);
   double cores = 1;
@@ -64,7 +62,6 @@ void ServeModel::size_layers() {
   const int64_t vocab =
       engine::padded_vocab(model.vocab, scenario_->stack.vocab_multiple, plan_.tp);
   const engine::RankParameters rank = engine::rank_parameters(model, plan_.tp, vocab);
-  const double element = plan_.weights == ServeFormat::f32 ? 4 : 2;  // of what is at the ends
   const double split = bytes_of(split_format(plan_.weights, !model.is_dense()));
   const auto sized = [&](int64_t count, int64_t parameters) {
     const auto each = static_cast<double>(parameters);
@@ -77,8 +74,8 @@ void ServeModel::size_layers() {
   head_weights_ = static_cast<double>(rank.head);
   // A tied matrix is held once where both ends are on one GPU.
   const int64_t head = model.tied_embeddings && plan_.pp == 1 ? 0 : rank.head;
-  first_bytes_ = static_cast<double>(rank.embedding + rank.positions) * element;
-  last_bytes_ = static_cast<double>(head + rank.final_norm) * element;
+  first_bytes_ = static_cast<double>(rank.embedding + rank.positions) * element_;
+  last_bytes_ = static_cast<double>(head + rank.final_norm) * element_;
   stage_layers_ = stage_layers(model.layers, plan_.pp);
 }
 
@@ -182,8 +179,7 @@ void ServeModel::add_attention(const Iteration& work, ServeParts& parts) const {
 void ServeModel::add_messages(double tokens, ServeParts& parts) const {
   if (plan_.tp == 1) return;
   const engine::ModelSpec& model = scenario_->model;
-  const double bytes =
-      tokens * static_cast<double>(model.hidden) * activation_element(scenario_->cluster.device);
+  const double bytes = tokens * static_cast<double>(model.hidden) * element_;
   const double each = rates_->reduce_factor * curve_.seconds(plan_.tp, bytes) +
                       rates_->reduce_extra_seconds * std::log2(plan_.tp);
   parts[ServePart::communication] += layers() * (model.parallel_block ? 1 : 2) * each;
@@ -212,19 +208,18 @@ double ServeModel::elementwise_width() const {
 ServeParts ServeModel::iteration(const Iteration& work) const {
   const ServeRates& rates = *rates_;
   const auto hidden = static_cast<double>(scenario_->model.hidden);
-  const double element = activation_element(scenario_->cluster.device);
   const double tokens = work.sequences + work.prompts * work.prompt_tokens;
   const double rows = work.sequences + work.prompts;
   ServeParts parts;
   add_products(tokens, parts);
   add_experts(tokens, parts);
   add_attention(work, parts);
-  parts[ServePart::compute] += tokens * element * elementwise_width() / memory_rate_;
+  parts[ServePart::compute] += tokens * element_ * elementwise_width() / memory_rate_;
   add_messages(tokens, parts);
   for (double& seconds : parts.seconds) seconds *= turns_;
   const double logits =
       turns_ * std::max(2 * rows * head_weights_ / (storage_peak_ * rates.gemm_efficiency),
-                        head_weights_ * element / (memory_rate_ * rates.gemm_bandwidth_share));
+                        head_weights_ * element_ / (memory_rate_ * rates.gemm_bandwidth_share));
   parts[ServePart::weights] += logits;
   parts[ServePart::overhead] +=
       layers() * rates.layer_seconds + rates.step_seconds + rates.sequence_seconds * rows;
@@ -237,7 +232,7 @@ ServeParts ServeModel::iteration(const Iteration& work) const {
     const double rate =
         inside ? link.p2p_bytes_per_second : link.nic_bytes_per_second / link.gpus_per_node;
     parts[ServePart::communication] +=
-        (plan_.pp - 1) * (kHopSeconds + element * tokens * hidden / plan_.tp / rate);
+        (plan_.pp - 1) * (kHopSeconds + element_ * tokens * hidden / plan_.tp / rate);
   }
   return parts;
 }
@@ -265,7 +260,7 @@ double ServeModel::activation_bytes(double sequences) const {
                            plan_.tp;
   constexpr double kSampledRows = 256;  // whose logits are live at a time, in-flight batching
   const double rows = runs_whole_batch() ? sequences : std::min(sequences, kSampledRows);
-  return stack.activation_copies * tokens * width +
+  return stack.activation_copies * element_ * tokens * width +
          stack.logit_bytes * rows * static_cast<double>(model.vocab);
 }
 

@@ -117,6 +117,7 @@ class ServeModel {
 
   const ServeScenario* scenario_;
   ServePlan plan_;
+  double element_;  // bytes of an activation, and of embedding and head
   const ServeRates* rates_;
   ReduceCurve curve_;
   // Layers of one kind on one GPU: what all tokens pass of them, without the routed experts.

@@ -82,7 +82,7 @@ struct ServeStack {
   ShareOf share_of = ShareOf::all;
   std::string share_option;
   double logit_bytes = 8;        // an element of the logits of a static batch
-  double activation_copies = 2;  // live copies of a layer's activations
+  double activation_copies = 1;  // live copies of a layer's activations
   double memory_error = 0;       // 90 % band of the memory model, relative
 
   const ServeRelease& current() const { return releases[release]; }

@@ -283,6 +283,10 @@ TEST(Generator, DoesWhatTheServingModelSays) {
           EXPECT_EQ(bytes(MemoryUse::kv_cache), predicted.kv_bytes(stage, 5)) << name;
           most_weights = std::max(most_weights, bytes(MemoryUse::parameter));
           most_cache = std::max(most_cache, bytes(MemoryUse::kv_cache));
+          if (pp == 1) {
+            const double activations = predicted.memory(5).activation_bytes;
+            EXPECT_NEAR(bytes(MemoryUse::activation), activations, 0.12 * activations) << name;
+          }
           if (rank % static_cast<size_t>(tp) != 0) continue;
           const tuner::StepWork work = serve_work(scenario, plan, stage);
           EXPECT_EQ(run.meters[rank].matmul_flops(), work.matmul_flops) << name;

@@ -62,7 +62,7 @@ bool WorkerFixture::has_mpirun() {
   // Of the ranks alone. Open MPI's plug-ins are unloaded before leaks are looked for, and take
   // locks in varying order.
   setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-  setenv("TSAN_OPTIONS", "suppressions=" AUTOTUNE_SOURCE_DIR "/tests/support/open_mpi.tsan", 1);
+  setenv("TSAN_OPTIONS", "suppressions=" AUTOTUNE_SOURCE_DIR "/tests/support/libraries.tsan", 1);
   return std::system("command -v mpirun > /dev/null") == 0;
 }
 

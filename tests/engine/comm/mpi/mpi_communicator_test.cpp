@@ -19,7 +19,7 @@ Ended run_ranks(int ranks, const std::string& mode) {
       "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none "
       "OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader ASAN_OPTIONS=detect_leaks=0 "
       "TSAN_OPTIONS=suppressions=" AUTOTUNE_SOURCE_DIR
-      "/tests/support/open_mpi.tsan "
+      "/tests/support/libraries.tsan "
       "timeout 30 " MPIRUN " -n " +
       std::to_string(ranks) + " " MPI_RANKS " " + mode + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
