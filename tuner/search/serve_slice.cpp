@@ -77,8 +77,7 @@ std::vector<SingleRank> ranks_of(const ServeScenario& scenario, const ServePlan&
   const engine::Grid grid(job.plan);
   const double passes =
       static_cast<double>(std::min<int64_t>(plan.pp, plan.batch) * scenario.workload.output - 1);
-  // The engine's stack counts elements.
-  const double activations = model.memory(sequences).activation_bytes * bytes_of(plan.weights);
+  const double activations = model.memory(sequences).activation_bytes;
   std::vector<SingleRank> ranks;
   for (const auto& [stage, place] : standing_stages(plan.pp)) {
     const double weights = model.weight_bytes(stage), cache = model.kv_bytes(stage, sequences);
