@@ -2,8 +2,6 @@
 #include "tuner/model/serve_work.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 #include "engine/plan/model_spec.h"
 
@@ -37,26 +35,15 @@ class Counter {
       add_passes(work.output - 1, sequences, sequences);
     }
     tell(1, 0);  // that this was all
-    StepWork result{flops_, {}};
-    for (auto& [key, traffic] : counts_) result.traffic.push_back(std::move(traffic));
-    return result;
+    return {flops_, counts_.list()};
   }
 
  private:
-  void add(const char* axis, const char* verb, int64_t messages, int64_t payload_bytes) {
-    if (messages == 0 || payload_bytes == 0) return;
-    engine::Traffic& traffic = counts_[{axis, verb}];
-    traffic.axis = axis;
-    traffic.verb = verb;
-    traffic.messages += messages;
-    traffic.payload_bytes += messages * payload_bytes;
-  }
-
   // To the ranks of the first stage, and from each of them along the pipeline; the length ahead.
   void tell(int64_t times, int64_t words) {
     for (const int64_t count : {int64_t{1}, words}) {
-      if (first_ && plan_.tp > 1) add("tp", "broadcast", times, count * kWordBytes);
-      if (!last_) add("pp", "send", times, count * kWordBytes);
+      if (first_ && plan_.tp > 1) counts_.add("tp", "broadcast", times, count * kWordBytes);
+      if (!last_) counts_.add("pp", "send", times, count * kWordBytes);
     }
   }
 
@@ -71,12 +58,12 @@ class Counter {
     if (last_) products += sequences * (vocab_ / plan_.tp);
     flops_ += 2 * static_cast<double>(times) * static_cast<double>(products * model.hidden);
     if (plan_.tp > 1) {
-      add("tp", "all_reduce", times * (2 * layers_ + (first_ ? 1 : 0)), hidden_bytes);
+      counts_.add("tp", "all_reduce", times * (2 * layers_ + (first_ ? 1 : 0)), hidden_bytes);
       for (int64_t left = last_ ? sequences : 0; left > 0; left -= kRowsAtOnce)
-        add("tp", "all_gather", times, std::min(left, kRowsAtOnce) * vocab_ * kLogitBytes);
+        counts_.add("tp", "all_gather", times, std::min(left, kRowsAtOnce) * vocab_ * kLogitBytes);
     }
-    if (!last_) add("pp", "send", times, hidden_bytes);
-    if (last_ && !first_) add("pp", "send", times, sequences * kChoiceBytes);
+    if (!last_) counts_.add("pp", "send", times, hidden_bytes);
+    if (last_ && !first_) counts_.add("pp", "send", times, sequences * kChoiceBytes);
   }
 
   const ServeScenario& s_;
@@ -84,7 +71,7 @@ class Counter {
   bool first_, last_;
   int64_t layers_, vocab_, element_;
   double flops_ = 0;
-  std::map<std::pair<std::string, std::string>, engine::Traffic> counts_;
+  TrafficCounts counts_;
 };
 
 }  // namespace

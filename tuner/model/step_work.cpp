@@ -2,7 +2,6 @@
 #include "tuner/model/step_work.h"
 
 #include <algorithm>
-#include <map>
 
 #include "engine/plan/partition.h"
 
@@ -28,16 +27,8 @@ struct Counter {
   bool sp, unfused;
   int64_t tokens, storage, micro_batches;
   engine::RankParameters parameters;
-  std::map<std::pair<std::string, std::string>, engine::Traffic> counts;
+  TrafficCounts counts;
 
-  void add(const char* axis, const char* verb, int64_t messages, int64_t payload_bytes) {
-    if (messages == 0 || payload_bytes == 0) return;
-    engine::Traffic& traffic = counts[{axis, verb}];
-    traffic.axis = axis;
-    traffic.verb = verb;
-    traffic.messages += messages;
-    traffic.payload_bytes += messages * payload_bytes;
-  }
   int64_t hidden_bytes() const { return tokens * model.hidden * storage; }
   int replicas() const { return plan.dp * plan.cp; }
 };
@@ -70,22 +61,22 @@ double product_flops(const Counter& c, int stage, const engine::Partition& parti
 // A pass through the two tensor regions of `layers` layers, forward or backward.
 void add_region(Counter& c, int64_t layers, bool backward) {
   const int64_t passes = c.micro_batches * layers * 2;
-  if (!c.sp) return c.add("tp", "all_reduce", passes, c.hidden_bytes());
+  if (!c.sp) return c.counts.add("tp", "all_reduce", passes, c.hidden_bytes());
   // Backward gathers the gradient and, for the weights' gradients, the region's input again.
-  c.add("tp", "all_gather", passes * (backward ? 2 : 1), c.hidden_bytes());
-  c.add("tp", "reduce_scatter", passes, c.hidden_bytes());
+  c.counts.add("tp", "all_gather", passes * (backward ? 2 : 1), c.hidden_bytes());
+  c.counts.add("tp", "reduce_scatter", passes, c.hidden_bytes());
 }
 
 void add_tensor_ends(Counter& c, bool embedding, bool head) {
   const int64_t m = c.micro_batches;
   if (embedding) {
-    c.add("tp", c.sp ? "reduce_scatter" : "all_reduce", m, c.hidden_bytes());
-    if (c.sp) c.add("tp", "all_gather", m, c.hidden_bytes());
+    c.counts.add("tp", c.sp ? "reduce_scatter" : "all_reduce", m, c.hidden_bytes());
+    if (c.sp) c.counts.add("tp", "all_gather", m, c.hidden_bytes());
   }
   if (head) {
-    c.add("tp", "all_reduce", 3 * m, c.tokens * kSumBytes);  // maxima, sums, targets' logits
-    c.add("tp", c.sp ? "reduce_scatter" : "all_reduce", m, c.hidden_bytes());
-    if (c.sp) c.add("tp", "all_gather", 2 * m, c.hidden_bytes());
+    c.counts.add("tp", "all_reduce", 3 * m, c.tokens * kSumBytes);  // maxima, sums, targets' logits
+    c.counts.add("tp", c.sp ? "reduce_scatter" : "all_reduce", m, c.hidden_bytes());
+    if (c.sp) c.counts.add("tp", "all_gather", 2 * m, c.hidden_bytes());
   }
 }
 
@@ -97,28 +88,45 @@ void add_partial_gradients(Counter& c, int64_t layers, bool embedding, bool head
   const ModelSpec& model = c.model;
   const int64_t often = reductions(c);
   if (c.plan.tp > model.kv_heads) {
-    c.add("tp", "all_reduce", often * layers, 2 * model.head_dim * model.hidden * kSumBytes);
-    if (model.qkv_bias) c.add("tp", "all_reduce", often * layers, 2 * model.head_dim * kSumBytes);
+    c.counts.add("tp", "all_reduce", often * layers, 2 * model.head_dim * model.hidden * kSumBytes);
+    if (model.qkv_bias)
+      c.counts.add("tp", "all_reduce", often * layers, 2 * model.head_dim * kSumBytes);
   }
   if (!c.sp) return;
-  c.add("tp", "all_reduce", often * layers, c.parameters.layer_replicated * kSumBytes);
+  c.counts.add("tp", "all_reduce", often * layers, c.parameters.layer_replicated * kSumBytes);
   if (embedding)
-    c.add("tp", "all_reduce", often * (twice ? 2 : 1), c.parameters.positions * kSumBytes);
-  if (head) c.add("tp", "all_reduce", often, c.parameters.final_norm * kSumBytes);
+    c.counts.add("tp", "all_reduce", often * (twice ? 2 : 1), c.parameters.positions * kSumBytes);
+  if (head) c.counts.add("tp", "all_reduce", often, c.parameters.final_norm * kSumBytes);
 }
 
 // `times`: how often a pass uses the unit.
 void add_replicas(Counter& c, int64_t units, int64_t elements, int64_t times) {
   if (c.replicas() == 1 || units == 0) return;
   const int64_t padded = (elements + c.replicas() - 1) / c.replicas() * c.replicas();
-  if (c.plan.zero == 0) return c.add("dp", "all_reduce", units, elements * kSumBytes);
-  c.add("dp", "reduce_scatter", units * (c.plan.zero == 1 ? 1 : reductions(c) * times),
-        padded * kSumBytes);
-  c.add("dp", "all_gather", units * (c.plan.zero < 3 ? 1 : 2 * c.micro_batches * times),
-        padded * c.storage);
+  if (c.plan.zero == 0) return c.counts.add("dp", "all_reduce", units, elements * kSumBytes);
+  c.counts.add("dp", "reduce_scatter", units * (c.plan.zero == 1 ? 1 : reductions(c) * times),
+               padded * kSumBytes);
+  c.counts.add("dp", "all_gather", units * (c.plan.zero < 3 ? 1 : 2 * c.micro_batches * times),
+               padded * c.storage);
 }
 
 }  // namespace
+
+void TrafficCounts::add(const char* axis, const char* verb, int64_t messages,
+                        int64_t payload_bytes) {
+  if (messages == 0 || payload_bytes == 0) return;
+  engine::Traffic& traffic = counts_[{axis, verb}];
+  traffic.axis = axis;
+  traffic.verb = verb;
+  traffic.messages += messages;
+  traffic.payload_bytes += messages * payload_bytes;
+}
+
+std::vector<engine::Traffic> TrafficCounts::list() const {
+  std::vector<engine::Traffic> sorted;
+  for (const auto& [key, traffic] : counts_) sorted.push_back(traffic);
+  return sorted;
+}
 
 int64_t product_columns(const ModelSpec& model, int tp) {
   const int64_t kv_heads = std::max<int64_t>(1, model.kv_heads / tp);
@@ -160,17 +168,17 @@ StepWork step_work(const Scenario& scenario, const ParallelPlan& plan, int stage
   if (head) add_replicas(c, 1, p.final_norm + (shared ? 0 : p.head), 1);
   if (plan.pp > 1) {
     const int64_t bytes = c.hidden_bytes() / (c.sp ? plan.tp : 1);
-    c.add("pp", "send", (2 * plan.vpp - (embedding ? 1 : 0) - (head ? 1 : 0)) * c.micro_batches,
-          bytes);
+    c.counts.add("pp", "send",
+                 (2 * plan.vpp - (embedding ? 1 : 0) - (head ? 1 : 0)) * c.micro_batches, bytes);
     if (model.tied_embeddings && (embedding || head))
-      c.add("embedding", "all_reduce", 1, p.head * kSumBytes);
+      c.counts.add("embedding", "all_reduce", 1, p.head * kSumBytes);
   }
   if (plan.world() > 1)
-    c.add("world", "all_reduce", 1,
-          (model.layers * kNormSumsPerLayer + kNormSumsBeside) * kNormBytes);
+    c.counts.add("world", "all_reduce", 1,
+                 (model.layers * kNormSumsPerLayer + kNormSumsBeside) * kNormBytes);
   StepWork work;
   work.matmul_flops = product_flops(c, stage, partition);
-  for (const auto& [key, traffic] : c.counts) work.traffic.push_back(traffic);
+  work.traffic = c.counts.list();
   return work;
 }
 

@@ -1,6 +1,10 @@
 // StepWork: the matrix products and the messages of one step, as this project's engine counts them:
 // of training here, of serving in serve_work.h.
 #pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/plan/outcome.h"
@@ -18,6 +22,16 @@ struct StepWork {
   // Sorted by axis and verb. Payloads are whole buffers, as in a collective's interface: not a
   // rank's share of them, and not what an algorithm puts on the wire.
   std::vector<engine::Traffic> traffic;
+};
+
+// Sums messages of the same axis and verb.
+class TrafficCounts {
+ public:
+  void add(const char* axis, const char* verb, int64_t messages, int64_t payload_bytes);
+  std::vector<engine::Traffic> list() const;  // sorted by axis and verb
+
+ private:
+  std::map<std::pair<std::string, std::string>, engine::Traffic> counts_;
 };
 
 // Columns, or rows, of all weight matrices of a dense layer on a rank; the other side is hidden.

@@ -111,11 +111,7 @@ std::optional<Slice> slice_of(const ServeScenario& scenario, const ServePlan& pl
     of_slice.cluster.gpus = small.gpus();
     std::vector<engine::Violation> broken = serve_scenario_violations(of_slice);
     if (broken.empty()) broken = serve_violations(of_slice, small);
-    if (!broken.empty()) {
-      reason = fmt::format("the built-in engine does not run {}: {}", describe(small),
-                           broken.front().message);
-      return std::nullopt;
-    }
+    if (is_refused(small, broken, reason)) return std::nullopt;
     return Slice{plan,
                  scenario.model.layers,
                  small,

@@ -25,6 +25,14 @@ std::vector<std::pair<int, std::string>> standing_stages(int pp) {
   return places;
 }
 
+bool is_refused(const AnyPlan& slice, const std::vector<engine::Violation>& broken,
+                std::string& why_not) {
+  if (broken.empty()) return false;
+  why_not = fmt::format("the built-in engine does not run {}: {}", text_of(slice),
+                        broken.front().message);
+  return true;
+}
+
 std::optional<Slice> choose_slice(size_t count, const CutSlice& cut, const SliceRoom& room,
                                   std::string& why_not) {
   std::optional<Slice> fastest;

@@ -64,6 +64,10 @@ std::optional<Slice> slice_of(const ServeScenario& scenario, const ServePlan& pl
 // The stages that stand for pp of them, and their places.
 std::vector<std::pair<int, std::string>> standing_stages(int pp);
 
+// Whether rules keep the engine from running a slice; `why_not` says which.
+bool is_refused(const AnyPlan& slice, const std::vector<engine::Violation>& broken,
+                std::string& why_not);
+
 // Of `count` slices, nearest to the plan first. `cut` makes one of them, without its seconds;
 // nullopt: the engine does not run it, and `why_not` says why.
 using CutSlice = std::function<std::optional<Slice>(size_t place, std::string& why_not)>;

@@ -1,6 +1,4 @@
 // Slices of plans of training.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "engine/plan/grid.h"
@@ -123,11 +121,7 @@ std::optional<Slice> slice_of(const Scenario& scenario, const ParallelPlan& plan
     const Scenario of_slice = cut(scenario, depths[place], room.multiplies_bf16, small);
     std::vector<engine::Violation> broken = scenario_violations(of_slice);
     if (broken.empty()) broken = violations(of_slice, small);
-    if (!broken.empty()) {
-      reason = fmt::format("the built-in engine does not run {}: {}", describe(small),
-                           broken.front().message);
-      return std::nullopt;
-    }
+    if (is_refused(small, broken, reason)) return std::nullopt;
     return Slice{plan,
                  scenario.model.layers,
                  small,
